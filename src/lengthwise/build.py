@@ -1,0 +1,110 @@
+"""From a checked configuration to objects: the one place that calls Hydra's `instantiate`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import hydra.utils
+
+from lengthwise.config import check_components
+from lengthwise.errors import ConfigError
+from lengthwise.nn import Transformer
+from lengthwise.tasks import Layout, Task
+
+_SHAPES = {"Encoder": "encoder", "Decoder": "decoder", "EncoderDecoder": "encoder_decoder"}
+_MODEL_SLOTS = {
+    "position": "pe",
+    "norm": "norm",
+    "norm_layer": "norm_layer",
+    "attention": "attention",
+    "activation": "activation",
+    "init": "init",
+}
+
+
+def build(slot: str, node: dict[str, Any], **supplied: Any) -> Any:
+    """The component that `node` names, or a factory for it when the node says ``_partial_``.
+
+    Raises ConfigError naming the slot, the class and the reason.
+    """
+    try:
+        return hydra.utils.instantiate(node, _convert_="all", **supplied)
+    except Exception as error:
+        reason = error.__cause__ or error
+        raise ConfigError(f"slot {slot}, option {_option(node)}: {reason}") from error
+
+
+def build_task(config: dict[str, Any]) -> Task:
+    """The task, with every training and test length checked against what it can generate.
+
+    Raises ConfigError.
+    """
+    task = build("task", config["task"])
+    for part in ("data", "evaluation"):
+        for n in config[part]["lengths"]:
+            try:
+                task.check_length(n)
+            except ValueError as error:
+                raise ConfigError(f"{part}.lengths={config[part]['lengths']}: {error}") from error
+    return task
+
+
+def shape_of(config: dict[str, Any]) -> str:
+    """``encoder``, ``decoder`` or ``encoder_decoder``."""
+    name = config["model"]["_target_"].rpartition(".")[2]
+    if name not in _SHAPES:
+        raise ConfigError(f"model._target_={config['model']['_target_']}: must be one of {', '.join(_SHAPES)}")
+    return _SHAPES[name]
+
+
+def build_layout(config: dict[str, Any], task: Task) -> Layout:
+    """How the task's examples are laid out for this model shape.
+
+    Raises ConfigError where task, model and readout do not go together.
+    """
+    shape = shape_of(config)
+    try:
+        return Layout(task, shape, config["readout"])
+    except ValueError as error:
+        raise ConfigError(f"task={task.name} model={shape} readout={config['readout']}: {error}") from error
+
+
+def build_model(config: dict[str, Any], layout: Layout) -> Transformer:
+    """The Transformer, with initial values drawn from `init_seed`.
+
+    Raises ConfigError naming the combination that is impossible.
+    """
+    parts = {name: build(slot, config[slot]) for name, slot in _MODEL_SLOTS.items()}
+    sizes = {key: value for key, value in config["model"].items() if key != "_target_"}
+    factory = hydra.utils.get_class(config["model"]["_target_"])
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Initializing zero-element tensors")
+            return factory(
+                len(layout.vocabulary),
+                **sizes,
+                **parts,
+                feature_dim=layout.task.feature_dim,
+                readout="mean" if layout.readout == "mean" else "token",
+                trained_length=max(layout.num_positions(n) for n in config["data"]["lengths"]),
+                seed=config["init_seed"],
+            )
+    except (ValueError, TypeError) as error:
+        chosen = ", ".join(f"{slot}={_option(config[slot])}" for slot in ("pe", "attention", "norm"))
+        raise ConfigError(f"model={shape_of(config)} ({chosen}): {error}") from error
+
+
+def build_parts(config: dict[str, Any]) -> tuple[Task, Layout, Transformer]:
+    """Task, layout and model of a checked configuration.
+
+    Raises ConfigError before anything has been written or trained.
+    """
+    check_components(config)
+    task = build_task(config)
+    layout = build_layout(config, task)
+    return task, layout, build_model(config, layout)
+
+
+def _option(node: dict[str, Any]) -> str:
+    return str(node["_target_"]).rpartition(".")[2]

@@ -1,0 +1,1 @@
+"""What is measured: accuracy against length, and the symmetries that a model keeps."""

@@ -1,0 +1,161 @@
+"""The transformations under which a model's outputs are compared.
+
+Each turns a batch x into gx, with `index` (B, N): position j of gx holds what position index[b, j] of x held, so
+that a model that keeps the symmetry has f(gx)[b, j] = f(x)[b, index[b, j]].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lengthwise.batch import IGNORE, Batch
+
+
+@dataclass(frozen=True)
+class Acted:
+    """gx, and where its first N positions were in x; `source_index` likewise on the encoder's side."""
+
+    batch: Batch
+    index: Tensor
+    source_index: Tensor | None
+
+
+Permutation = Callable[[int, np.random.Generator], np.ndarray]
+
+
+def adjacent_swap(n: int, generator: np.random.Generator) -> np.ndarray:
+    """Two neighbours exchanged: the smallest step away from the order."""
+    order, i = np.arange(n), generator.integers(n - 1)
+    order[[i, i + 1]] = order[[i + 1, i]]
+    return order
+
+
+def reversal(n: int, generator: np.random.Generator) -> np.ndarray:
+    """i → n − 1 − i."""
+    return np.arange(n)[::-1].copy()
+
+
+def cyclic_shift(n: int, generator: np.random.Generator) -> np.ndarray:
+    """i → i + c mod n, 1 ≤ c < n."""
+    return np.roll(np.arange(n), generator.integers(1, n))
+
+
+def block(n: int, generator: np.random.Generator) -> np.ndarray:
+    """Two neighbouring blocks exchanged, each kept in its inner order."""
+    a, b, c = np.sort(generator.choice(n + 1, size=3, replace=False))
+    order = np.arange(n)
+    return np.concatenate([order[:a], order[b:c], order[a:b], order[c:]])
+
+
+def uniform(n: int, generator: np.random.Generator) -> np.ndarray:
+    """Any permutation but the identity, which would measure nothing."""
+    while True:
+        order = generator.permutation(n)
+        if (order != np.arange(n)).any():
+            return order
+
+
+PERMUTATIONS: dict[str, Permutation] = {
+    "adjacent_swap": adjacent_swap,
+    "reversal": reversal,
+    "cyclic_shift": cyclic_shift,
+    "block": block,
+    "uniform": uniform,
+}
+
+
+def permute_inputs(batch: Batch, columns: Tensor, order: np.ndarray) -> Acted:
+    """The input symbols at `columns` (n,) in another order; slots, BOS, SEP and the answer stay where they are."""
+    side = batch if batch.source is None else batch.source
+    index = _identity(side)
+    index[:, columns] = columns[torch.as_tensor(order, device=columns.device)]
+    moved = _take(side, index, targets=False)
+    if batch.source is None:
+        return Acted(moved, index, None)
+    return Acted(replace(batch, source=moved), _identity(batch), index)
+
+
+def reverse_sequence(batch: Batch) -> Acted:
+    """All real positions in the opposite order, slots and BOS included: what a symmetric distance bias keeps.
+
+    (With its slot held in place an encoder is not the same read backwards: the slot's distances change.)
+    In an encoder-decoder the encoder's side is reversed.
+    """
+    side = batch if batch.source is None else batch.source
+    index = _identity(side)
+    real = side.key_mask.sum(1, keepdim=True)
+    index = torch.where(index < real, real - 1 - index, index)
+    if batch.source is None:
+        return Acted(_take(side, index, targets=side.targets.shape[1] == index.shape[1]), index, None)
+    return Acted(replace(batch, source=_take(side, index, targets=False)), _identity(batch), index)
+
+
+def translate(batch: Batch, offset: int) -> Acted:
+    """Every position number n becomes n + offset; the symbols stay."""
+    source = batch.source
+    return Acted(
+        replace(_shifted(batch, offset), source=None if source is None else _shifted(source, offset)),
+        _identity(batch),
+        None if source is None else _identity(source),
+    )
+
+
+def pad(batch: Batch, count: int, symbols: int, generator: np.random.Generator) -> Acted:
+    """`count` masked positions more on the right, holding any ids below `symbols` and any features."""
+    source = batch.source
+    return Acted(
+        replace(
+            _padded(batch, count, symbols, generator),
+            source=None if source is None else _padded(source, count, symbols, generator),
+        ),
+        _identity(batch),
+        None if source is None else _identity(source),
+    )
+
+
+def _identity(batch: Batch) -> Tensor:
+    width = batch.tokens.shape[1]
+    return torch.arange(width, device=batch.tokens.device).expand(len(batch), width).clone()
+
+
+def _take(batch: Batch, index: Tensor, *, targets: bool) -> Batch:
+    features = batch.features
+    if features is not None:
+        features = features.gather(1, index.unsqueeze(-1).expand_as(features))
+    return replace(
+        batch,
+        tokens=batch.tokens.gather(1, index),
+        features=features,
+        targets=batch.targets.gather(1, index) if targets else batch.targets,
+    )
+
+
+def _shifted(batch: Batch, offset: int) -> Batch:
+    positions = _identity(batch) if batch.positions is None else batch.positions
+    return replace(batch, positions=positions + offset)
+
+
+def _padded(batch: Batch, count: int, symbols: int, generator: np.random.Generator) -> Batch:
+    device, shape = batch.tokens.device, (len(batch), count)
+    tokens = torch.as_tensor(generator.integers(symbols, size=shape), device=device)
+    features, positions, targets = batch.features, batch.positions, batch.targets
+    if features is not None:
+        noise = torch.as_tensor(generator.standard_normal((*shape, features.shape[2])))
+        features = torch.cat([features, noise.to(features)], 1)
+    if positions is not None:
+        positions = torch.cat([positions, positions[:, -1:].expand(-1, count, *positions.shape[2:])], 1)
+    if targets.shape[1] == batch.tokens.shape[1]:  # else one answer is read from the mean
+        targets = torch.cat([targets, targets.new_full(shape, IGNORE)], 1)
+    return replace(
+        batch,
+        tokens=torch.cat([batch.tokens, tokens], 1),
+        key_mask=torch.cat([batch.key_mask, batch.key_mask.new_zeros(shape)], 1),
+        features=features,
+        positions=positions,
+        targets=targets,
+    )

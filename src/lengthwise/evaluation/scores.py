@@ -1,0 +1,78 @@
+"""What is counted for each sequence, before anything is averaged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from lengthwise.batch import IGNORE
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Sums per sequence, each (B,): averages of averages would weight short answers more.
+
+    correct: answer symbols predicted right, of `symbols` (the end token is neither).
+    exact:   True where every scored target, the end token included, is predicted right.
+    loss:    summed cross-entropy in nats over `scored` targets, the end token included.
+    """
+
+    correct: np.ndarray
+    symbols: np.ndarray
+    exact: np.ndarray
+    loss: np.ndarray
+    scored: np.ndarray
+
+    @staticmethod
+    def join(parts: list[Scores]) -> Scores:
+        """The scores of several batches, in order."""
+        names = [field.name for field in fields(Scores)]
+        return Scores(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+    def figures(self, chosen: np.ndarray) -> dict[str, float | int | None]:
+        """n, n_tokens, token_accuracy, exact_match and loss of the sequences where `chosen` (B,) is True.
+
+        token_accuracy is per answer symbol, exact_match per sequence, loss per scored target. None where
+        nothing was counted: an empty stratum has no accuracy.
+        """
+        n, n_tokens = int(chosen.sum()), int(self.symbols[chosen].sum())
+        scored = int(self.scored[chosen].sum())
+        return {
+            "n": n,
+            "n_tokens": n_tokens,
+            "token_accuracy": float(self.correct[chosen].sum() / n_tokens) if n_tokens else None,
+            "exact_match": float(self.exact[chosen].mean()) if n else None,
+            "loss": float(self.loss[chosen].sum() / scored) if scored else None,
+        }
+
+
+def score(logits: Tensor, targets: Tensor, end: int, predictions: Tensor | None = None) -> Scores:
+    """Scores of logits (B, N, V) against targets (B, N); symbol `end` closes an answer and is not part of it.
+
+    `predictions` (B, N), where given, replaces the logits' argmax (what was really decoded); the loss is then
+    still the logits'.
+    """
+    scored = targets != IGNORE
+    symbols = scored & (targets != end)
+    if predictions is None:
+        predictions = logits.argmax(-1)
+    right = predictions == targets
+    loss = torch.zeros(targets.shape, dtype=torch.float64, device="cpu")
+    loss[scored.cpu()] = (
+        F.cross_entropy(logits[scored].float(), targets[scored], reduction="none").double().cpu()
+    )
+
+    def count(mask: Tensor) -> np.ndarray:
+        return mask.sum(1).cpu().numpy()
+
+    return Scores(
+        correct=count(right & symbols),
+        symbols=count(symbols),
+        exact=(right | ~scored).all(1).cpu().numpy(),
+        loss=loss.sum(1).numpy(),
+        scored=count(scored),
+    )

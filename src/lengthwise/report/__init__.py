@@ -1,0 +1,7 @@
+"""From run folders to statistics, tables and one HTML page. Never imports torch."""
+
+from lengthwise.report.collect import collect, read_sweep
+from lengthwise.report.page import build_report
+from lengthwise.report.summary import print_summary
+
+__all__ = ["build_report", "collect", "print_summary", "read_sweep"]

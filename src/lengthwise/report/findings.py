@@ -1,0 +1,209 @@
+"""What the figures say, in sentences that are computed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lengthwise.report.analysis import (
+    ACTIONS,
+    AFTER,
+    AGAINST,
+    BEST_BLIND,
+    DTYPES,
+    STRATA,
+    SUCCESS,
+    Scores,
+    Section,
+    estimate,
+    permutation_rows,
+    ranking,
+    scores_at,
+    scores_in_distribution,
+)
+from lengthwise.report.collect import Group
+from lengthwise.report.statistics import VERDICT_SEEDS, Contrast, holm, paired_contrast
+from lengthwise.report.words import bracket, listed, p_word, percent, seeds_word
+from lengthwise.runs import format_lengths
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing the figures say: what it is about, and the sentence."""
+
+    about: str
+    text: str
+
+
+def findings(section: Section) -> list[Finding]:
+    """What the figures say, in sentences computed from them; nothing is claimed that is not resolved."""
+    said: list[Finding | None] = []
+    if section.measures and section.lengths:
+        said += [
+            _blind(section),
+            _in_distribution(section),
+            _longest(section),
+            _falls(section),
+            _evidence(section),
+        ]
+    said += _equivariance(section)
+    return [finding for finding in said if finding is not None]
+
+
+def _blind(section: Section) -> Finding | None:
+    """Groups that the test sequences do not tell from the best blind baseline, at any length."""
+    best, found, figures = section.baselines.get(BEST_BLIND, {}), [], []
+    for group in section.groups:
+        curve = section.curve(group)
+        at = curve.estimates if curve else {}
+        if curve and all(
+            length in best
+            and abs(e.mean - best[length]) <= 1.96 * (e.mean * (1 - e.mean) / curve.items[length]) ** 0.5
+            for length, e in at.items()
+        ):
+            found.append(group.label)
+            figures += [e.mean for e in at.values()]
+    if not found:
+        return None
+    low, high = percent(min(figures)), percent(max(figures))
+    span = low if low == high else f"{low} to {high}"
+    return Finding(
+        "No better than blind", f"{listed(found)}: {span} at every length, which is the best blind baseline."
+    )
+
+
+def _in_distribution(section: Section) -> Finding | None:
+    scores = {group.label: scores_in_distribution(section, group) for group in section.groups}
+    means = {label: estimate(found).mean for label, found in scores.items() if found}
+    if not means:
+        return None
+    about = f"Trained lengths ({format_lengths(section.setting.train_lengths)})"
+    good = {label: mean for label, mean in means.items() if mean >= SUCCESS}
+    if not good:
+        best = max(means, key=lambda label: means[label])
+        return Finding(
+            about, f"no variant reaches {percent(SUCCESS)}; {best} is highest, {percent(means[best])}."
+        )
+    who = "every variant" if len(good) == len(means) > 2 else listed(good)
+    low, high = percent(min(good.values())), percent(max(good.values()))
+    span = low if low == high else f"{low} to {high}"
+    return Finding(about, f"{who}: {span}, mean over seeds.")
+
+
+def _longest(section: Section) -> Finding | None:
+    length = max(section.lengths)
+    ranked = ranking(section, length)
+    if not ranked or length <= section.longest_trained:
+        return None
+    mean, best = ranked[0]
+    at = estimate(scores_at(section, best, length))
+    said = f"{best.label} has the highest mean, {percent(mean)}{bracket(at.low, at.high)}."
+    if section.stated:
+        return Finding(
+            f"Length {length}", " ".join([said, *(sentence(contrast) for contrast in section.contrasts)])
+        )
+    level = [contrast for contrast in section.contrasts if not contrast.resolved]
+    below = [contrast for contrast in section.contrasts if contrast.resolved]
+    if level:
+        n = min(contrast.n for contrast in level)
+        said += f" Its lead over {listed(c.b for c in level)} is not resolved with {seeds_word(n)}."
+    if below:
+        words = listed(f"{c.b} (by {100 * c.difference:.1f} points)" for c in below)
+        said += f" Resolved as lower (the reference was picked after seeing the results): {words}."
+    return Finding(f"Length {length}", said)
+
+
+def sentence(contrast: Contrast) -> str:
+    """One contrast in words."""
+    where = f"At length {contrast.at}, " if contrast.at is not None else ""
+    size = f"{100 * contrast.difference:+.1f} points{bracket(contrast.low, contrast.high)}"
+    if contrast.p_holm is None:
+        return f"{where}{contrast.a} − {contrast.b}: {size}; one seed has no interval."
+    r = "" if contrast.correlation is None else f", r = {contrast.correlation:.2f}"
+    basis = f"({contrast.n} paired seeds{r}, Holm-corrected {p_word(contrast.p_holm)})"
+    if not contrast.resolved:
+        unresolved = f"{contrast.a} − {contrast.b} is not resolved with {seeds_word(contrast.n)}"
+        return f"{where}{unresolved}: {size} {basis}."
+    above = "above" if contrast.difference > 0 else "below"
+    state = ", provisional" if contrast.n < VERDICT_SEEDS else ""
+    return f"{where}{contrast.a} is {above} {contrast.b}: {size} {basis}{state}."
+
+
+def _resolved_drops(
+    section: Section, one: Callable[[Group], Scores], other: Callable[[Group], Scores]
+) -> tuple[list[tuple[Group, Contrast]], int]:
+    """The same paired question (one above other) asked of every group, Holm-corrected as one family.
+
+    Returns the groups where it is resolved, largest first, and the most seeds that any answer rests on.
+    """
+    asked = [(group, one(group), other(group)) for group in section.groups]
+    asked = [(group, left, right) for group, left, right in asked if left.keys() & right.keys()]
+    contrasts = holm(
+        [paired_contrast(left, right, names=(group.label, group.label)) for group, left, right in asked]
+    )
+    drops = [
+        (group, c)
+        for (group, _, _), c in zip(asked, contrasts, strict=True)
+        if c.resolved and c.difference > 0
+    ]
+    return sorted(drops, key=lambda pair: -pair[1].difference), max((c.n for c in contrasts), default=0)
+
+
+def _falls(section: Section) -> Finding | None:
+    length = max(section.lengths)
+    if length <= section.longest_trained:
+        return None
+    drops, n = _resolved_drops(
+        section,
+        lambda group: scores_in_distribution(section, group),
+        lambda group: scores_at(section, group, length),
+    )
+    about = f"Fall from trained lengths to {length}"
+    if not drops:
+        return Finding(about, f"no fall is resolved with {seeds_word(n)}.") if n else None
+    words = [f"{group.label} {100 * c.difference:.1f} points{bracket(c.low, c.high)}" for group, c in drops]
+    return Finding(about, f"{listed(words)}.")
+
+
+def _evidence(section: Section) -> Finding | None:
+    """How much of an error is a matter of where the evidence lies, at the longest length that has both strata."""
+    inside, outside = STRATA
+    lengths = [n for n in section.lengths if any(scores_at(section, g, n, outside) for g in section.groups)]
+    if not lengths:
+        return None
+    length = max(lengths)
+    drops, _ = _resolved_drops(
+        section,
+        lambda group: scores_at(section, group, length, inside),
+        lambda group: scores_at(section, group, length, outside),
+    )
+    words = [
+        f"{group.label} {percent(estimate(scores_at(section, group, length, inside)).mean)} inside the trained "
+        f"positions, {percent(estimate(scores_at(section, group, length, outside)).mean)} outside"
+        for group, _ in drops
+    ]
+    return Finding(f"Where the evidence lies, length {length}", f"{'; '.join(words)}.") if words else None
+
+
+def _equivariance(section: Section) -> list[Finding | None]:
+    rows = permutation_rows(section)
+    said: list[Finding | None] = []
+    keep = [row for row in rows if row.measured == "holds"]
+    broken = [row for row in rows if row.measured == "fails"]
+    if keep or broken:
+        words = []
+        if keep:
+            worst = {kind: max(row.error.get((AFTER, kind), 0.0) for row in keep) for kind in DTYPES}
+            figures = ", ".join(f"{worst[kind]:.1e} in {name}" for kind, name in DTYPES.items())
+            words.append(f"kept by {listed(row.group.label for row in keep)} up to rounding ({figures})")
+        if broken:
+            least = min(row.error.get((AFTER, "float64"), float("inf")) for row in broken)
+            words.append(
+                f"broken by {listed(row.group.label for row in broken)} (error at least {least:.2g})"
+            )
+        said.append(Finding("Permutation equivariance after training", f"{'; '.join(words)}."))
+    against = [row for row in section.symmetry if row.verdict == AGAINST]
+    if against:
+        cases = sorted({f"{row.group.label} ({ACTIONS[row.action]})" for row in against})
+        said.append(Finding("Against what is declared", f"{listed(cases)}."))
+    return said

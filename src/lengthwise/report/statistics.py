@@ -1,0 +1,188 @@
+"""Intervals, exact proportions and paired contrasts over seeds.
+
+The model behind every interval of an accuracy. Seed s, test item i (all seeds share the test items):
+
+    y_si = mu + a_s + b_i + e_si,          a: seed,  b: item,  e: the rest,
+
+so the mean over S seeds and n items has variance  var(a)/S + var(b)/n + var(e)/(S n).  The sample variance V of the
+seeds' accuracies estimates var(a) + var(e)/n, so V/S covers the first and the last term; what it cannot see is
+var(b)/n, because all seeds answer the same items. Only counts are recorded, not each item's answer, hence the upper
+bound  var(b) <= p(1 - p)  (with Agresti and Coull's p, two successes and two failures added: n of n right is not
+certainty). The two parts have different degrees of freedom and are joined by their half-widths in quadrature
+(modified large-sample limits; Graybill and Wang, JASA 1980):
+
+    half-width = sqrt( t(S-1)^2 V/S  +  z^2 p(1 - p)/n ),
+
+never narrower than the t interval over seeds, and equal to it as n grows. Its coverage is checked by simulation in
+the tests. Where answers have several tokens, n is the number of sequences: the mean of a sequence has at most the
+variance of a single draw. There is no bootstrap: with fewer than ten seeds it is too narrow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import optimize, stats
+from statsmodels.stats.multitest import multipletests
+
+VERDICT_SEEDS = 10
+"""Below this number of seeds a finding is *provisional*."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds. `low` and `high` are None where there is no interval (fewer than two seeds)."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+    points: tuple[float, ...]
+
+    @property
+    def half_width(self) -> float | None:
+        """The larger side (an interval cut off at 0 or 1 is lopsided)."""
+        if self.low is None or self.high is None:
+            return None
+        return max(self.mean - self.low, self.high - self.mean)
+
+    @property
+    def provisional(self) -> bool:
+        return self.n < VERDICT_SEEDS
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Paired difference a - b over the seeds both have (at a length, where there is one).
+
+    `p_holm` is `p` until `holm` has seen the whole family.
+    """
+
+    a: str
+    b: str
+    difference: float
+    low: float | None
+    high: float | None
+    n: int
+    correlation: float | None
+    at: int | None
+    p: float | None
+    p_holm: float | None
+    points: tuple[float, ...]
+
+    @property
+    def resolved(self) -> bool:
+        return self.p_holm is not None and self.p_holm < 0.05
+
+
+def _item_variance(accuracies: np.ndarray, items: np.ndarray) -> float:
+    """Upper bound of the shared item part of the variance of the mean: p(1 - p)/n, averaged over seeds."""
+    adjusted = (accuracies * items + 2) / (items + 4)
+    return float(np.mean(adjusted * (1 - adjusted) / items))
+
+
+def _half_width(seed_variance: float, item_variance: float, seeds: int, confidence: float) -> float:
+    tail = (1 + confidence) / 2
+    t, z = stats.t.ppf(tail, seeds - 1), stats.norm.ppf(tail)
+    return math.sqrt(t**2 * seed_variance + z**2 * item_variance)
+
+
+def seed_interval(
+    accuracies: Sequence[float], items: int | Sequence[int] | None = None, *, confidence: float = 0.95
+) -> Estimate:
+    """Mean accuracy over seeds with its interval (see the module): `items` test sequences behind each accuracy.
+
+    Without `items` (a quantity that has no test-item error) it is the t interval over seeds, not cut off anywhere.
+    Raises ValueError if there are no accuracies, or one is not finite.
+    """
+    values = np.asarray(accuracies, dtype=float)
+    if values.size == 0 or not np.isfinite(values).all():
+        raise ValueError(f"accuracies must be finite and at least one, got {list(accuracies)}")
+    mean, seeds = float(values.mean()), len(values)
+    points = tuple(values.tolist())
+    if seeds < 2:
+        return Estimate(mean, None, None, seeds, points)
+    item_variance = 0.0
+    if items is not None:
+        counts = np.broadcast_to(np.asarray(items, dtype=float), values.shape)
+        item_variance = _item_variance(values, counts)
+    half = _half_width(float(values.var(ddof=1)) / seeds, item_variance, seeds, confidence)
+    low, high = mean - half, mean + half
+    if items is not None:
+        low, high = max(0.0, low), min(1.0, high)
+    return Estimate(mean, low, high, seeds, points)
+
+
+def exact_interval(successes: int, trials: int, *, confidence: float = 0.95) -> tuple[float, float]:
+    """Clopper and Pearson's interval for P(success)."""
+    interval = stats.binomtest(successes, trials).proportion_ci(confidence, method="exact")
+    return float(interval.low), float(interval.high)
+
+
+def paired_contrast(
+    a: Mapping[Any, tuple[float, int]],
+    b: Mapping[Any, tuple[float, int]],
+    *,
+    names: tuple[str, str] = ("a", "b"),
+    at: int | None = None,
+    confidence: float = 0.95,
+) -> Contrast:
+    """Difference of two variants over the seeds they share; each side maps seed -> (accuracy, test items).
+
+    Both variants answered the same items. Their item parts are added, which bounds the item part of the difference
+    as long as items hard for one are not easy for the other. The p value inverts the interval: it is the level at
+    which the interval first contains zero. Raises ValueError without a shared seed.
+    """
+    seeds = sorted(a.keys() & b.keys(), key=str)
+    if not seeds:
+        raise ValueError(f"{names[0]} and {names[1]} share no seed")
+    left = np.array([a[seed][0] for seed in seeds])
+    right = np.array([b[seed][0] for seed in seeds])
+    differences = left - right
+    difference, n = float(differences.mean()), len(seeds)
+    points = tuple(differences.tolist())
+    if n < 2:
+        return Contrast(*names, difference, None, None, n, None, at, None, None, points)
+    varies = left.std() > 0 and right.std() > 0 and n > 2
+    correlation = float(np.corrcoef(left, right)[0, 1]) if varies else None
+    seed_variance = float(differences.var(ddof=1)) / n
+    item_variance = sum(
+        _item_variance(values, np.array([side[seed][1] for seed in seeds], dtype=float))
+        for values, side in ((left, a), (right, b))
+    )
+    half = _half_width(seed_variance, item_variance, n, confidence)
+    p = _level(abs(difference), seed_variance, item_variance, n)
+    return Contrast(
+        *names, difference, difference - half, difference + half, n, correlation, at, p, p, points
+    )
+
+
+def _level(distance: float, seed_variance: float, item_variance: float, seeds: int) -> float:
+    """The p at which the interval's half-width equals `distance`."""
+    if seed_variance + item_variance == 0:
+        return 0.0 if distance > 0 else 1.0
+    smallest = 1e-12
+
+    def excess(log_p: float) -> float:
+        return _half_width(seed_variance, item_variance, seeds, 1 - math.exp(log_p)) - distance
+
+    if excess(math.log(smallest)) <= 0:
+        return smallest
+    if excess(0.0) >= 0:
+        return 1.0
+    return math.exp(optimize.brentq(excess, math.log(smallest), 0.0))
+
+
+def holm(contrasts: Sequence[Contrast]) -> list[Contrast]:
+    """The same contrasts with `p_holm` corrected for the whole family (those without a p value stay without)."""
+    tested = [index for index, contrast in enumerate(contrasts) if contrast.p is not None]
+    corrected = list(contrasts)
+    if tested:
+        _, adjusted, *_ = multipletests([contrasts[index].p for index in tested], method="holm")
+        for index, p_holm in zip(tested, adjusted, strict=True):
+            corrected[index] = replace(contrasts[index], p_holm=float(p_holm))
+    return corrected

@@ -1,0 +1,148 @@
+"""The same findings as tables in a terminal; plain text where the output is not one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from lengthwise.report.analysis import (
+    AFTER,
+    BEFORE,
+    DTYPES,
+    MEASURES,
+    STRATA,
+    Section,
+    analyse,
+    estimate,
+    permutation_rows,
+    scores_in_distribution,
+)
+from lengthwise.report.collect import Collection, Group, collect
+from lengthwise.report.findings import findings
+from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
+from lengthwise.report.words import seeds_word
+from lengthwise.runs import format_lengths
+
+_PLAIN_WIDTH = 120
+_STRATA_LENGTHS = 4
+"""The longest so many are shown by where the evidence lies: two columns each."""
+
+
+def print_summary(
+    outputs: str | Path,
+    *,
+    runs: Sequence[str] | None = None,
+    study: Mapping[str, Any] | None = None,
+    console: Console | None = None,
+) -> None:
+    """Accuracy by length, by where the evidence lies, equivariance errors, and what they say.
+
+    Raises RunError if there is no run.
+    """
+    console = console or _console()
+    collection = collect(outputs, runs=runs)
+    for section in analyse(collection, study):
+        console.print()
+        console.print(Text(section.setting.title, style="bold"))
+        if section.measures:
+            console.print(_lengths(section, console))
+            if any(stratum in STRATA for _, _, stratum in section.curves):
+                console.print(_strata(section, console))
+        if section.symmetry:
+            console.print(_symmetry(section, console))
+        for finding in findings(section):
+            console.print(Text.assemble(("• ", "dim"), (f"{finding.about}: ", "bold"), finding.text))
+        for note in section.notes:
+            console.print(Text(f"• {note}", style="dim"))
+        if 0 < section.fewest_seeds < VERDICT_SEEDS:
+            seeds = seeds_word(section.fewest_seeds)
+            console.print(
+                Text(
+                    f"• With {seeds} all of this is provisional; a verdict needs {VERDICT_SEEDS}.",
+                    style="yellow",
+                )
+            )
+    _problems(collection, console)
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=_PLAIN_WIDTH)
+
+
+def _table(title: str, console: Console) -> Table:
+    shape = box.ROUNDED if console.is_terminal else box.SIMPLE_HEAD
+    return Table(title=title, title_justify="left", box=shape, safe_box=True)
+
+
+def _lengths(section: Section, console: Console) -> Table:
+    measure = MEASURES[section.measures[0]].capitalize()
+    table = _table(f"{measure} in %, mean over seeds ± half-width of the 95 % interval", console)
+    table.add_column("encoding", no_wrap=True)
+    table.add_column(f"trained ({format_lengths(section.setting.train_lengths)})", justify="right")
+    others = [length for length in section.lengths if length not in section.setting.train_lengths]
+    for length in others:
+        table.add_column(str(length), justify="right")
+    table.add_column("n", justify="right")
+    for group in section.groups:
+        trained = scores_in_distribution(section, group)
+        cells = [_cell(estimate(trained) if trained else None), *_cells(section, group, "all", others)]
+        table.add_row(Text(group.label), *cells, str(len(group.runs)))
+    return table
+
+
+def _strata(section: Section, console: Console) -> Table:
+    beyond = [n for n in section.lengths if n > section.longest_trained][-_STRATA_LENGTHS:]
+    table = _table("The same by where the evidence lies: inside | outside the trained positions", console)
+    table.add_column("encoding", no_wrap=True)
+    for length in beyond:
+        for name in STRATA.values():
+            table.add_column(f"{length} {name}", justify="right")
+    for group in section.groups:
+        by_stratum = [_cells(section, group, stratum, beyond) for stratum in STRATA]
+        table.add_row(Text(group.label), *(cell for pair in zip(*by_stratum, strict=True) for cell in pair))
+    return table
+
+
+def _cells(section: Section, group: Group, stratum: str, lengths: Sequence[int]) -> list[str]:
+    curve = section.curve(group, stratum)
+    return [_cell(curve.estimates.get(length) if curve else None) for length in lengths]
+
+
+def _cell(at: Estimate | None) -> str:
+    if at is None:
+        return "–"
+    return f"{100 * at.mean:.1f}" + ("" if at.half_width is None else f" ±{100 * at.half_width:.1f}")
+
+
+def _symmetry(section: Section, console: Console) -> Table:
+    table = _table(
+        "Error under random permutations of the inputs, relative to ‖f(x)‖, mean over seeds", console
+    )
+    table.add_column("encoding")
+    for moment in (BEFORE, AFTER):
+        for name in DTYPES.values():
+            table.add_column(f"{name} {moment}", justify="right")
+    table.add_column("÷ ‖f(x)−f(x′)‖ after", justify="right")
+    table.add_column("equivariance")
+    for row in permutation_rows(section):
+        errors = [row.error.get((moment, kind)) for moment in (BEFORE, AFTER) for kind in DTYPES]
+        errors.append(row.difference.get((AFTER, "float64")))
+        verdict = row.measured + (f", {row.verdict}" if row.verdict else "")
+        table.add_row(Text(row.group.label), *("–" if e is None else f"{e:.1e}" for e in errors), verdict)
+    return table
+
+
+def _problems(collection: Collection, console: Console) -> None:
+    for note in collection.notes:
+        console.print(Text(f"• {note}"))
+    if collection.problems:
+        console.print(Text("\nRuns that are not, or only in part, in these figures:", style="bold"))
+        for problem in collection.problems:
+            console.print(Text(f"  {problem.run}: {problem.state}: {problem.reason}"))

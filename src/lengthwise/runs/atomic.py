@@ -1,0 +1,67 @@
+"""Writing a file so that a reader sees the old contents or the new, never something in between."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from pathlib import Path
+
+from lengthwise.errors import RunError
+
+PREFIX = ".tmp-"
+"""Begins the name of a file that is being written. One that is left over: its writer was killed."""
+
+_PLAIN = {
+    errno.ENOSPC: "no space left on the device",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ENOTDIR: "a part of the path is a file, not a folder",
+}
+
+
+def explain(error: OSError) -> str:
+    """What went wrong, in words."""
+    return _PLAIN.get(error.errno or 0) or error.strerror or str(error)
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace the contents of `path` by `data`.
+
+    Raises RunError if that fails; the old contents are then untouched and nothing is left behind.
+    """
+    temporary = path.with_name(f"{PREFIX}{secrets.token_hex(6)}-{path.name}")
+    try:
+        with temporary.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        kept = " What was there before is untouched." if path.exists() else ""
+        raise RunError(f"cannot write {path}: {explain(error)}.{kept}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete what killed processes left half-written."""
+    for path in folder.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name itself survive a power cut, where the file system can."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

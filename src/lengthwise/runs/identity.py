@@ -1,0 +1,217 @@
+"""Which run is this? A hash of everything that can change its result, and of nothing else.
+
+Left out: where things are written, logging, evaluation, devices, and how long to train. A run is *extended* by a longer
+``trainer.max_steps`` and keeps the horizon of its first start, so a ``schedule.steps`` that is left to follow it (null)
+is left out as well; one that is set counts.
+
+Kept, though one might wonder:
+
+- ``trainer.accumulate``: gradients agree up to rounding only, and dropout is drawn per micro-batch.
+- ``trainer.validate_every``: it decides which checkpoint is the best one, and when early stopping stops.
+- ``debug``, unless it is off: a few debugging steps must never be taken for the beginning of a real run.
+- callbacks, except those of ours that only watch.
+
+``seed`` is a shorthand: ``init_seed`` and ``data_seed`` are what counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+from lengthwise.errors import ConfigError
+from lengthwise.runs.lengths import parse_lengths
+
+RESULTS_VERSION = 1
+"""Raised when the same configuration gives other results than it did before."""
+
+HASH_LENGTH = 10
+
+INTRODUCED: dict[str, Any] = {}
+"""Dotted key → the value at which it was introduced, i.e. what the code did before the key existed.
+
+A key at that value is left out of the identity, so that older folders keep their names. Never remove an entry.
+"""
+
+_EXCLUDED = ("outputs", "overwrite", "wandb", "evaluation", "hydra", "study", "seed", "run", "debug")
+_EXCLUDED_TRAINER = (
+    "max_steps", "accelerator", "devices", "num_nodes", "strategy", "precision", "threads", "log_every",
+    "checkpoint_every", "profile",
+)  # fmt: skip
+_WATCHERS = ("progress", "checkpoints", "recorder", "wandb", "symmetry")
+_LIBRARIES = ("lengthwise", "torch", "pytorch_lightning", "lightning", "torchmetrics", "numpy", "builtins")
+"""Named, but not hashed: their versions are in the run's provenance."""
+
+_SEEDS = ("init_seed", "data_seed")
+
+
+def scientific(config: Mapping[str, Any], introduced: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The part of a resolved configuration that can change a result, in one canonical form.
+
+    Numbers that are equal are written alike (10000, 1e4); True is not 1; an empty mapping says nothing.
+    Raises ConfigError for a value that is not plain, naming its key.
+    """
+    kept: dict[str, Any] = {key: value for key, value in config.items() if key not in _EXCLUDED}
+    for name in _SEEDS:
+        if kept.get(name) is None and config.get("seed") is not None:
+            kept[name] = config["seed"]
+    if label := _mapping(config, "run").get("label"):
+        kept["run"] = {"label": str(label)}
+    if _is_on(config.get("debug")):
+        kept["debug"] = config["debug"]
+    if "trainer" in kept:
+        kept["trainer"] = {k: v for k, v in _mapping(kept, "trainer").items() if k not in _EXCLUDED_TRAINER}
+    if isinstance(kept.get("schedule"), Mapping):
+        kept["schedule"] = {k: v for k, v in kept["schedule"].items() if k != "steps" or v is not None}
+    if "callbacks" in kept:
+        kept["callbacks"] = {k: v for k, v in _mapping(kept, "callbacks").items() if not _only_watches(k, v)}
+    if isinstance(kept.get("data"), Mapping) and "lengths" in kept["data"]:
+        kept["data"] = {**kept["data"], "lengths": parse_lengths(kept["data"]["lengths"])}
+    result = canonical(kept)
+    for key, value in (INTRODUCED if introduced is None else introduced).items():
+        _leave_out(result, key.split("."), canonical(value, key))
+    return _without_empty(result)
+
+
+def run_hash(config: Mapping[str, Any], extra: Any = None) -> str:
+    """10 hexadecimal digits that name the run: science, seeds, results version, source of outside components.
+
+    `extra` is anything plain that shall count besides.
+    """
+    return _hash(scientific(config), extra)
+
+
+def variant_hash(config: Mapping[str, Any], extra: Any = None) -> str:
+    """As `run_hash` without the seeds: equal for runs that are repetitions of each other."""
+    return _hash({k: v for k, v in scientific(config).items() if k not in _SEEDS}, extra)
+
+
+def canonical(value: Any, key: str = "") -> Any:
+    """`value` in plain Python with equal numbers alike. Raises ConfigError naming `key` where that is impossible."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return int(value) if value.is_integer() else value
+        return {"float": str(value)}
+    if isinstance(value, Mapping):
+        return {str(k): canonical(v, f"{key}.{k}" if key else str(k)) for k, v in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [canonical(item, f"{key}[{index}]") for index, item in enumerate(value)]
+    if isinstance(value, PurePath):
+        return str(value)
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a numpy scalar
+        return canonical(value.item(), key)
+    raise ConfigError(
+        f"{key}: a {type(value).__name__} cannot be part of a configuration; write plain values."
+    )
+
+
+def targets(config: Any) -> list[str]:
+    """Every ``_target_`` in `config`, sorted."""
+    if isinstance(config, Mapping):
+        here = [config["_target_"]] if isinstance(config.get("_target_"), str) else []
+        return sorted({*here, *(name for value in config.values() for name in targets(value))})
+    if isinstance(config, list | tuple):
+        return sorted({name for value in config for name in targets(value)})
+    return []
+
+
+def source_hash(names: Iterable[str]) -> str | None:
+    """Hash of the source files of those `names` (dotted) that live outside the package, or None if none does.
+
+    Nothing is imported. A name that cannot be found contributes nothing: building it will say so. A name that is
+    found in a package's ``__init__`` stands for the whole package, since it may be defined in any of its files.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    outside = False
+    for name in sorted(set(names)):
+        if name.split(".")[0] in _LIBRARIES:
+            continue
+        file = _source_file(name)
+        if file is None:
+            continue
+        whole = file.parent if file.name == "__init__.py" else None
+        for path in sorted(whole.rglob("*.py")) if whole else [file]:
+            try:
+                source = path.read_bytes().replace(b"\r\n", b"\n")
+            except OSError:
+                continue
+            outside = True
+            label = f"{name}\0{path.relative_to(whole).as_posix() if whole else ''}\0{len(source)}\0"
+            digest.update(label.encode("utf-8", "surrogatepass") + source)
+    return digest.hexdigest() if outside else None
+
+
+def _hash(science: dict[str, Any], extra: Any) -> str:
+    content = {"results_version": RESULTS_VERSION, "config": science}
+    if source := source_hash(targets(science)):
+        content["source"] = source
+    if extra is not None:
+        content["extra"] = canonical(extra, "extra")
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()[:HASH_LENGTH]
+
+
+def _mapping(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = config.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def _is_on(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_is_on(item) for item in value.values())
+    return bool(value) and value != "none"
+
+
+def _only_watches(name: str, callback: Any) -> bool:
+    if callback is None:
+        return True
+    target = callback.get("_target_", "") if isinstance(callback, Mapping) else ""
+    return name in _WATCHERS and str(target).startswith("lengthwise.")
+
+
+def _leave_out(tree: Any, path: list[str], value: Any) -> None:
+    *parents, last = path
+    for name in parents:
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    # json, since 1 == True in Python
+    if isinstance(tree, dict) and last in tree and json.dumps(tree[last]) == json.dumps(value):
+        del tree[last]
+
+
+def _without_empty(tree: dict[str, Any]) -> dict[str, Any]:
+    cleaned = {k: _without_empty(v) if isinstance(v, dict) else v for k, v in tree.items()}
+    return {k: v for k, v in cleaned.items() if v != {}}
+
+
+def _source_file(name: str) -> Path | None:
+    """The file of the innermost module on the way to `name`; parents are looked up without importing them."""
+    file: Path | None = None
+    search: Any = None
+    parts = name.split(".")
+    for depth in range(1, len(parts) + 1):
+        spec = _spec(".".join(parts[:depth]), search)
+        if spec is None:
+            break
+        file = Path(spec.origin) if spec.has_location and spec.origin else None
+        search = spec.submodule_search_locations
+        if search is None:
+            break
+    return file
+
+
+def _spec(name: str, search: Any) -> Any:
+    for finder in sys.meta_path:
+        try:
+            spec = finder.find_spec(name, search, None)
+        except Exception:  # a broken finder or a hostile name: building the component will tell
+            continue
+        if spec is not None:
+            return spec
+    return None

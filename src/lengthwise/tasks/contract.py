@@ -1,0 +1,272 @@
+"""What a task is: examples, their symmetry, their baselines, and the base class that every task extends.
+
+Letters in shapes: B examples, n input symbols (the longest of the call), m answer symbols, D_in numbers per patch.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+SPLITS = ("train", "val", "test")
+ANSWER_FORMATS = ("label", "per_token", "sequence")
+
+WINDOW = 21
+"""Tokens that the `window` baseline sees: 2 * 10 + 1, what lies within ten steps of a position."""
+
+BLIND = ("uniform", "position_only", "token_only", "bag_optimal", "remaining_bag", "previous_only")
+"""Baselines that do not use the order of the input."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """B examples of mixed lengths; places past an example's own length hold 0.
+
+    inputs:         (B, n) int64 symbol ids (all 0 where the inputs are features).
+    lengths:        (B,) int64 number of input symbols.
+    answers:        (B, m) int64 symbol ids.
+    answer_lengths: (B,) int64.
+    evidence:       (B,) int64 input position (from 0) that decides the answer, -1 = no single one.
+    features:       (B, n, D_in) float32, or None.
+    """
+
+    inputs: np.ndarray
+    lengths: np.ndarray
+    answers: np.ndarray
+    answer_lengths: np.ndarray
+    evidence: np.ndarray
+    features: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return self.inputs.shape[0]
+
+    def rows(self, index: slice | np.ndarray) -> Examples:
+        """The examples selected by `index`."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: value[index] for name, value in values.items() if value is not None})
+
+
+def concatenate(parts: Sequence[Examples]) -> Examples:
+    """All examples of `parts` in order; the parts are as wide as each other (e.g. all of one length)."""
+    columns: dict[str, Any] = {}
+    for field in fields(Examples):
+        values = [getattr(part, field.name) for part in parts]
+        columns[field.name] = None if values[0] is None else np.concatenate(values)
+    return Examples(**columns)
+
+
+def interleave(first: Examples, second: Examples) -> Examples:
+    """first[0], second[0], first[1], second[1], …"""
+    order = np.arange(2 * len(first)).reshape(2, -1).T.ravel()
+    return concatenate([first, second]).rows(order)
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """A pair: acting so on the input acts so on the answer ("invariant / equivariant" is too coarse).
+
+    P is any permutation of the positions, J their reversal.
+    """
+
+    on_input: str
+    on_answer: str
+
+
+class Task:
+    """Base of all tasks. One file and one subclass make a task:
+
+    class fields describe it (below), the constructor takes its options as keywords and keeps each in an attribute of
+    the same name (so `identity` finds it), and `sample`, `answer_length`, `baselines` do the work.
+    Its docstring is the task card: definition, source, symmetry, evidence, format, known deviations.
+
+    symbols:          names of the ids 0…S-1, inputs and answers together.
+    answer_symbols:   the subset that answers are made of.
+    answer_format:    "label" (one answer), "per_token" (one per input symbol) or "sequence".
+    causal:           per_token only: answer t depends on inputs 0…t alone.
+    feature_dim:      numbers per input where the inputs are features, else None.
+    has_twins:        `twin` pairs each example with one of the same bag of inputs and another label.
+    """
+
+    name: ClassVar[str]
+    answer_format: ClassVar[str]
+    symmetry: ClassVar[Symmetry]
+    evidence_meaning: ClassVar[str]
+    source: ClassVar[str]
+    deviations: ClassVar[str]
+    causal: ClassVar[bool] = False
+    has_twins: ClassVar[bool] = False
+    train_lengths: ClassVar[tuple[int, ...]] = tuple(range(1, 11))
+    test_lengths: ClassVar[tuple[int, ...]] = (*range(1, 11), 15, 20, 30, 50, 100)
+
+    symbols: tuple[str, ...]
+    answer_symbols: tuple[str, ...]
+    feature_dim: int | None = None
+    min_length: int = 1
+    max_length: int | None = None
+
+    # -- what a subclass writes
+
+    def sample(self, lengths: np.ndarray, generator: np.random.Generator, split: str) -> Examples:
+        """One example for each of `lengths` (B,), vectorised. Only tasks on fixed data look at `split`."""
+        raise NotImplementedError
+
+    def answer_length(self, length: int) -> int:
+        """Number of answer symbols (end symbol excluded) for `length` input symbols."""
+        return 1 if self.answer_format == "label" else length
+
+    def baselines(self, length: int) -> dict[str, float]:
+        """Token accuracy (end symbol excluded) of rules that do not do the task, at `length`; where they apply:
+
+        uniform        a random answer symbol.
+        position_only  the best answer from the length and the place in the answer.
+        token_only     the best answer from the token at the place and the length (per_token).
+        bag_optimal    the best answer from the bag of input tokens, the own token and the place; 1 = order-free task.
+        remaining_bag  as bag_optimal, and the answer so far is known (teacher forcing; sequence).
+        previous_only  the best answer from the answer symbol before and the place (teacher forcing; sequence).
+        window         the answer from the nearest `WINDOW` tokens: the last ones for a label, those around for
+                       per_token. Only where the input is longer than the window.
+        """
+        return {"uniform": 1.0 / len(self.answer_symbols)}
+
+    def twin(self, examples: Examples) -> Examples | None:
+        """Each example's twin (same bag of inputs, other label), or None."""
+        return None
+
+    def fixed_items(self, split: str) -> Examples | None:
+        """All held-out examples of a task whose data are finite; None where they are generated."""
+        return None
+
+    def legal_length(self, length: int) -> str | None:
+        """None if `length` (within min_length…max_length) is legal, else what is legal."""
+        return None
+
+    # -- what everybody calls
+
+    def generate(self, lengths: np.ndarray, generator: np.random.Generator, split: str = "train") -> Examples:
+        """One example for each of `lengths` (B,), in their order.
+
+        Raises ValueError for an illegal length, and for a split other than train, val, test.
+        """
+        if split not in SPLITS:
+            raise ValueError(f"split={split!r} is unknown; use one of {', '.join(SPLITS)}")
+        lengths = np.asarray(lengths, dtype=np.int64)
+        if lengths.ndim != 1 or not len(lengths):
+            raise ValueError(
+                f"lengths must be a non-empty list of numbers, not an array of shape {lengths.shape}"
+            )
+        for length in np.unique(lengths):
+            self.check_length(int(length))
+        return self.sample(lengths, generator, split)
+
+    def check_length(self, length: int) -> None:
+        """Raises ValueError that names what is legal."""
+        least, most = self.min_length, self.max_length
+        legal: str | None
+        if is_integer(length) and least <= length and (most is None or length <= most):
+            legal = self.legal_length(int(length))
+        elif most is None:
+            legal = f"use lengths of at least {least}"
+        else:
+            legal = f"use length {least}" if least == most else f"use lengths from {least} to {most}"
+        if legal is not None:
+            raise ValueError(f"task {self.name}: length {length} is not possible; {legal}")
+
+    @property
+    def default_lengths(self) -> list[int]:
+        """Lengths to train on."""
+        return [length for length in self.train_lengths if self._is_legal(length)]
+
+    @property
+    def default_test_lengths(self) -> list[int]:
+        """Lengths to test at: the trained ones and longer ones."""
+        return [length for length in self.test_lengths if self._is_legal(length)]
+
+    def _is_legal(self, length: int) -> bool:
+        try:
+            self.check_length(length)
+        except ValueError:
+            return False
+        return True
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The constructor's keywords and their values. Raises TypeError where one is not kept as an attribute."""
+        names = list(inspect.signature(type(self)).parameters)
+        lost = [name for name in names if not hasattr(self, name)]
+        if lost:
+            raise TypeError(f"task {self.name}: keep the options {lost} in attributes of the same name")
+        values = {name: getattr(self, name) for name in names}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Plain data that names this task among all others: the key of its test items."""
+        return {"task": type(self).__name__, **self.options}
+
+    @property
+    def answer_ids(self) -> np.ndarray:
+        """(A,) int64 ids of `answer_symbols`."""
+        return np.array([self.symbols.index(symbol) for symbol in self.answer_symbols], dtype=np.int64)
+
+    def integer_option(self, option: str, value: Any, least: int, most: int) -> int:
+        """`value` if it is an integer within least…most; otherwise ValueError."""
+        if not is_integer(value) or not least <= value <= most:
+            raise ValueError(
+                f"task {self.name}: {option}={value!r} is not possible; use an integer from {least} to {most}"
+            )
+        return int(value)
+
+    def integers_option(self, option: str, value: Any, least: int, most: int) -> tuple[int, ...]:
+        """`value` as a sorted tuple if it is a list of distinct integers within least…most; otherwise ValueError."""
+        listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
+        if (
+            not listed
+            or not all(is_integer(v) and least <= v <= most for v in value)
+            or len(set(value)) < len(value)
+        ):
+            raise ValueError(
+                f"task {self.name}: {option}={value!r} is not possible; use a list of different integers "
+                f"from {least} to {most}"
+            )
+        return tuple(sorted(int(v) for v in value))
+
+
+def best_blind(baselines: Mapping[str, float]) -> float:
+    """The best baseline that ignores the order of the input without solving the task by that."""
+    return max(
+        value
+        for name, value in baselines.items()
+        if name in BLIND and (value < 1 - 1e-12 or name == "uniform")
+    )
+
+
+def is_integer(value: Any) -> bool:
+    """Whether `value` is an integer number (True and False are not)."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def real_places(lengths: np.ndarray) -> np.ndarray:
+    """(B, n) bool, True inside each example's own length."""
+    return np.arange(lengths.max())[None, :] < lengths[:, None]
+
+
+def label_examples(
+    inputs: np.ndarray, lengths: np.ndarray, labels: np.ndarray, evidence: np.ndarray | None
+) -> Examples:
+    """Examples with one answer each. labels (B,), evidence (B,) or None."""
+    return Examples(
+        inputs=inputs,
+        lengths=lengths,
+        answers=labels[:, None].astype(np.int64),
+        answer_lengths=np.ones_like(lengths),
+        evidence=no_evidence(lengths) if evidence is None else evidence.astype(np.int64),
+    )
+
+
+def no_evidence(lengths: np.ndarray) -> np.ndarray:
+    """(B,) of -1: no single position decides the answer."""
+    return np.full_like(lengths, -1)

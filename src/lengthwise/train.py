@@ -1,0 +1,188 @@
+"""One run, from a checked configuration to a finished folder.
+
+`train` reads as the life of a run: build the parts (refusing what is impossible before anything is written), claim
+the folder, see how far the run already is, train, measure, record. The status is written last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from lengthwise.build import build, build_parts
+from lengthwise.console import say
+from lengthwise.errors import ConfigError
+from lengthwise.evaluation.symmetry import probe
+from lengthwise.measure import headline, measure, record_symmetry, symmetry_length
+from lengthwise.nn import Transformer
+from lengthwise.runs import RunFolder, Status, describe_start, factors, record_start
+from lengthwise.tasks import Layout, Task
+from lengthwise.training import LengthData, LengthModule, fit
+from lengthwise.training.callbacks import Checkpoints, Progress, Recorder, SymmetryProbe, WandbRun
+from lengthwise.training.callbacks.checkpoints import read_checkpoint
+
+
+@dataclass
+class Start:
+    """What a command finds in its run's folder.
+
+    kind:   "new", "resumed" (cut short, goes on), "extended" (done, now asked for more steps) or "done".
+    status: as the run left it; its `steps` are done already.
+    """
+
+    kind: str
+    status: Status
+
+
+def train(config: dict[str, Any], argv: Sequence[str] | None = None) -> RunFolder:
+    """Train and measure the run that `config` describes, or what is missing of it; returns its folder.
+
+    Args:
+        config: checked by `lengthwise.config.check` (or made by `compose`).
+        argv: the command line, for the record.
+
+    Raises ConfigError before anything is written; RunError for a folder that cannot be used, a damaged checkpoint,
+    a loss that is not finite or a full disk.
+    """
+    _prepare(config)
+    task, layout, model = build_parts(config)
+    folder = RunFolder.create(config["outputs"], config)
+    with folder.claim():
+        start = look(folder, config)
+        say(_announcement(folder, start, config))
+        if start.kind != "done":
+            _run(folder, config, start, (task, layout, model), argv)
+        elif measure(folder, config, task, layout, model):
+            start.status.results |= headline(folder, config, model)
+            folder.write_status(start.status)
+    return folder
+
+
+def look(folder: RunFolder, config: dict[str, Any]) -> Start:
+    """How far the run in `folder` already is; with ``overwrite=true`` what it left is deleted.
+
+    Raises RunError for a damaged status or checkpoint.
+    """
+    asked = config["trainer"]["max_steps"]
+    fresh = Start("new", Status.first(config, asked, config["schedule"].get("steps") or asked))
+    if not folder.exists:
+        return fresh
+    if config["overwrite"]:
+        folder.clear()
+        return fresh
+    status = folder.status()
+    if status.state == "done" and (status.max_steps or 0) >= asked:
+        return Start("done", status)
+    if not folder.last.is_file():
+        folder.clear()
+        return fresh
+    read_checkpoint(folder.last)  # a damaged one is refused before the record is touched
+    kind = "extended" if status.state == "done" else "resumed"
+    status.max_steps = asked
+    return Start(kind, status)
+
+
+def _prepare(config: dict[str, Any]) -> None:
+    if config["trainer"]["devices"] > 1:
+        raise ConfigError(
+            f"trainer.devices={config['trainer']['devices']}: one device a run is what this version trains on; "
+            "use trainer.devices=1"
+        )
+    torch.set_num_threads(config["trainer"]["threads"])
+    # Distance-decaying biases underflow in softmax. Before the first parallel operation: later, pool threads of
+    # torch would go on computing with denormals, slowly.
+    torch.set_flush_denormal(True)
+
+
+def _announcement(folder: RunFolder, start: Start, config: dict[str, Any]) -> str:
+    asked, status = config["trainer"]["max_steps"], start.status
+    where = f"run {folder.name}"
+    if start.kind == "new":
+        return f"{where}: {asked} steps"
+    if start.kind == "resumed":
+        reason = f" ({status.reason})" if status.reason else ""
+        return f"{where}: {status.state}{reason}; goes on from its last checkpoint to step {asked}"
+    if start.kind == "extended":
+        return (
+            f"{where}: extended to {asked} steps; the schedule keeps the horizon of its first start, "
+            f"{status.horizon}, and rests at its floor from there on"
+        )
+    steps = f"{status.steps} steps"
+    more = f", more than the {asked} asked for" if status.steps > asked else ""
+    return f"{where}: done already ({steps}{more}); overwrite=true starts it afresh"
+
+
+def _run(
+    folder: RunFolder,
+    config: dict[str, Any],
+    start: Start,
+    parts: tuple[Task, Layout, Transformer],
+    argv: Sequence[str] | None,
+) -> None:
+    """Train and measure; whatever happens, W&B is closed and the status says how it ended."""
+    task, layout, model = parts
+    status = start.status
+    wandb_run = WandbRun(
+        config["outputs"],
+        run_id=folder.hash,
+        name=folder.name,
+        factors=factors(config),
+        config=config,
+        **config["wandb"],
+    )
+    module = LengthModule(
+        model,
+        eos=layout.vocabulary.eos,
+        optimizer=build("optimizer", config["optimizer"]),
+        schedule=build("schedule", {**config["schedule"], "steps": status.horizon}),
+        init_seed=config["init_seed"],
+        config=config,
+    )
+    folder.write_config(config)
+    with folder.ending(status), wandb_run:
+        trainer_options = config["trainer"]
+        record_start(
+            folder.provenance_file,
+            describe_start(argv=argv, **{k: trainer_options[k] for k in ("precision", "devices", "threads")}),
+        )
+        resume = None if start.kind == "new" else folder.last
+        if resume is None and config["evaluation"]["symmetry"]:
+            record_symmetry(folder, config, task, layout, model, "initial", 0)
+        trainer = fit(
+            module,
+            LengthData(task, layout, data_seed=config["data_seed"], **config["data"]),
+            trainer_options,
+            callbacks=_callbacks(folder, config, task, layout, wandb_run),
+            resume_from=resume,
+        )
+        status.steps = trainer.global_step
+        rows = measure(folder, config, task, layout, model)
+        status.results |= headline(folder, config, model)
+        wandb_run.log_lengths([row for row in rows if row["checkpoint"] == config["evaluation"]["checkpoints"][0]])
+        wandb_run.summarise(status.results)
+
+
+def _callbacks(
+    folder: RunFolder, config: dict[str, Any], task: Task, layout: Layout, wandb_run: WandbRun
+) -> list[Any]:
+    trainer, evaluation = config["trainer"], config["evaluation"]
+    callbacks: list[Any] = []
+    if evaluation["symmetry"]:
+        length = symmetry_length(config)
+        sequences = evaluation["symmetry_sequences"]
+
+        def follow(model: Transformer) -> dict[str, float]:
+            return probe(model, task, layout, length=length, sequences=sequences)
+
+        callbacks.append(SymmetryProbe(follow))
+    callbacks += [
+        Recorder(folder.train_csv, every=trainer["log_every"]),
+        wandb_run,
+        Progress(folder.name),
+        *(build(f"callbacks.{name}", node) for name, node in config["callbacks"].items()),
+        Checkpoints(folder.checkpoints, every=trainer["checkpoint_every"]),
+    ]
+    return callbacks

@@ -1,0 +1,188 @@
+"""Assemble Lightning's Trainer from plain options, and train: from the start, or from where a run stopped."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+import torch
+from pytorch_lightning.callbacks import Callback, Checkpoint
+from pytorch_lightning.profilers import SimpleProfiler
+from pytorch_lightning.utilities.exceptions import SIGTERMException
+
+from lengthwise.errors import ConfigError
+from lengthwise.training.callbacks.checkpoints import AtomicCheckpointIO, read_checkpoint
+from lengthwise.training.callbacks.divergence import StopOnDivergence
+from lengthwise.training.callbacks.recorder import Recorder, callbacks_of
+from lengthwise.training.data import LengthData
+from lengthwise.training.module import LengthModule
+
+_NOISE = (
+    ".*does not have many workers.*",
+    ".*GPU available but not used.*",
+    ".*srun. command is available.*",
+    ".*sync_dist=True.*",
+    ".*isinstance\\(treespec, LeafSpec\\).*",
+    ".*Deterministic behavior was enabled.*",
+    ".*does not have a deterministic implementation.*",
+    ".*barrier.*using the device under current context.*",
+)
+_MONITORS = ("val/loss", "val/token_accuracy", "val/exact_match")
+
+
+@dataclass(frozen=True)
+class TrainerOptions:
+    """How to train; nothing here says what.
+
+    max_steps: optimizer steps. accumulate: micro-batches of one. clip: largest norm of the gradient, None or 0 for
+    none. precision: "auto" (float32 on CPU, bf16-mixed on GPU) or one of Lightning's. log_every, validate_every,
+    checkpoint_every: optimizer steps. threads: of the CPU, None leaves them. profile: write profile.txt.
+    """
+
+    max_steps: int
+    accumulate: int = 1
+    clip: float | None = 1.0
+    precision: str = "auto"
+    accelerator: str = "auto"
+    devices: int = 1
+    strategy: str = "auto"
+    threads: int | None = None
+    log_every: int = 10
+    validate_every: int = 100
+    checkpoint_every: int = 100
+    deterministic: bool = False
+    profile: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_steps", "accumulate", "devices", "log_every", "validate_every", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"trainer.{name}={getattr(self, name)} must be at least 1")
+
+
+def fit(
+    module: LengthModule,
+    data: LengthData,
+    options: TrainerOptions | Mapping[str, Any],
+    *,
+    callbacks: Sequence[Callback] = (),
+    resume_from: str | Path | None = None,
+) -> pl.Trainer:
+    """Train `module` on `data` until `options.max_steps`; returns the Trainer as it ended.
+
+    `resume_from`: a checkpoint to continue from (``checkpoints/last.ckpt``); the run is then exactly what it would
+    have been without the break. Pass None to start.
+
+    Raises RunError for a checkpoint that is missing or damaged, a loss that is not finite, a disk that is full;
+    ConfigError for a callback that monitors a figure which does not exist; KeyboardInterrupt where the user or a
+    SIGTERM stopped it (after a SIGTERM, the last checkpoint holds the last whole step).
+    """
+    if not isinstance(options, TrainerOptions):
+        options = TrainerOptions(**options)
+    if resume_from is not None:
+        read_checkpoint(resume_from)
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    with _quiet():
+        trainer = make_trainer(options, callbacks)
+        _check_monitors(trainer)
+        _fit(trainer, module, data, resume_from)
+    if options.profile and trainer.is_global_zero:
+        _write_profile(trainer)
+    return trainer
+
+
+def make_trainer(options: TrainerOptions, callbacks: Sequence[Callback] = ()) -> pl.Trainer:
+    """The Trainer for `options`, without Lightning's own logger, bars and default checkpoints."""
+    callbacks = list(callbacks)
+    if not any(isinstance(callback, StopOnDivergence) for callback in callbacks):
+        callbacks.insert(0, StopOnDivergence(options.log_every))
+    return pl.Trainer(
+        accelerator=options.accelerator,
+        devices=options.devices,
+        strategy=options.strategy,
+        precision=_precision(options),  # type: ignore[arg-type]
+        max_steps=options.max_steps,
+        max_epochs=-1,
+        accumulate_grad_batches=options.accumulate,
+        gradient_clip_val=options.clip or None,
+        val_check_interval=options.validate_every * options.accumulate,
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        deterministic=options.deterministic,
+        # A tensor that a component caches under inference mode would break the next training step.
+        inference_mode=False,
+        callbacks=callbacks,
+        plugins=[AtomicCheckpointIO()],
+        profiler=SimpleProfiler() if options.profile else None,
+        logger=False,
+        enable_checkpointing=any(isinstance(callback, Checkpoint) for callback in callbacks),
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+
+
+def _precision(options: TrainerOptions) -> str:
+    if options.precision != "auto":
+        return options.precision
+    on_gpu = options.accelerator in ("gpu", "cuda") or (
+        options.accelerator == "auto" and torch.cuda.is_available()
+    )
+    return "bf16-mixed" if on_gpu else "32-true"
+
+
+def _check_monitors(trainer: pl.Trainer) -> None:
+    for callback in callbacks_of(trainer):
+        monitor = getattr(callback, "monitor", None)
+        if isinstance(monitor, str) and monitor not in _MONITORS and not monitor.startswith("symmetry/"):
+            raise ConfigError(
+                f"{type(callback).__name__} monitors {monitor!r}, which is not measured: use one of "
+                f"{', '.join(_MONITORS)} or symmetry/<name>"
+            )
+
+
+def _fit(trainer: pl.Trainer, module: LengthModule, data: LengthData, resume_from: str | Path | None) -> None:
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        trainer.fit(module, datamodule=data, ckpt_path=resume_from, weights_only=True)
+    except SIGTERMException as error:
+        raise KeyboardInterrupt("stopped by SIGTERM") from error
+    except SystemExit as error:
+        # Lightning's answer to ctrl-C: it exits, and leaves the signal ignored.
+        if trainer.interrupted:
+            signal.signal(signal.SIGINT, handler)
+            raise KeyboardInterrupt("stopped by the user") from error
+        raise
+
+
+def _write_profile(trainer: pl.Trainer) -> None:
+    """profile.txt beside the record, or in the current folder where nothing is recorded."""
+    recorders = [callback for callback in callbacks_of(trainer) if isinstance(callback, Recorder)]
+    folder = recorders[0].path.parent if recorders else Path()
+    (folder / "profile.txt").write_text(trainer.profiler.summary())  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Lightning without tips, device listings and advice that does not apply here."""
+    loggers = [
+        logging.getLogger(name) for name in ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
+    ]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.WARNING)
+        with warnings.catch_warnings():
+            for message in _NOISE:
+                warnings.filterwarnings("ignore", message=message)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

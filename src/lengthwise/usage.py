@@ -1,0 +1,134 @@
+"""``--help``: the slots with their options, read from the YAML files. Imports neither Hydra nor torch."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from lengthwise.paths import conf_dir, study_dirs
+
+COMMANDS = """\
+Lengthwise: a laboratory for position in Transformers.
+
+  lengthwise train      train one run, or a sweep with -m        (python train.py)
+  lengthwise evaluate   test a finished run at other lengths     (python evaluate.py)
+  lengthwise report     all runs as one HTML page and tables     (python report.py)
+  lengthwise demo       the quick studies, end to end            (make demo)
+
+Each answers to --help.
+"""
+
+_TRAIN = """\
+usage: python train.py [slot=option ...] [key=value ...]
+       python train.py -m slot=option,option ... key=value,value ...   (a sweep: one run for each combination)
+       python train.py study=NAME                                      (a study: its own sweep)
+
+Examples
+  python train.py pe=learned norm=pre
+  python train.py -m pe=none,sinusoidal,rotary norm=pre,post model.heads=1,4 seed=0,1,2
+  python train.py task=reverse model=decoder trainer.max_steps=2000
+
+The same command again continues a run that was cut short, and reports one that is done.
+"""
+
+_END = """\
+  --cfg job             print the composed configuration and stop
+  -m                    sweep: commas separate the values of an axis
+  --config-dir DIR      search DIR too, for slots and options of your own
+  LENGTHWISE_TRACEBACK=1 in the environment shows the whole traceback of an error.
+"""
+
+_GROUPS = (
+    "task", "pe", "norm", "norm_layer", "attention", "activation", "init", "model", "size",
+    "optimizer", "schedule", "callbacks", "wandb", "debug",
+)  # fmt: skip
+
+_EVALUATE = """\
+usage: python evaluate.py run=RUN [evaluation.lengths=[50,100,1000]] [evaluation.count=1024] [pe.OPTION=VALUE ...]
+
+Tests a finished run at any lengths, without retraining, and adds what it finds to the run's record.
+
+  run=RUN                   a run folder, its name, or the first characters of its hash
+  evaluation.lengths=[...]  input symbols; also "10-20" for a range
+  evaluation.KEY=VALUE      any key of conf/evaluation/default.yaml
+  pe.OPTION=VALUE           another option of the encoding at test time, e.g. pe.beyond=interpolate
+  outputs=DIR               where the runs are (default: outputs)
+"""
+
+_REPORT = """\
+usage: python report.py [outputs=outputs] [path=outputs/report.html] [study=NAME] [title=TEXT]
+
+Gathers the run folders into tables with intervals and one self-contained HTML page.
+"""
+
+
+def train() -> str:
+    """What ``train.py --help`` prints."""
+    lines = [_TRAIN, "Slots (slot=option; the default is marked *)"]
+    chosen = _defaults()
+    for group in _GROUPS:
+        lines.append(f"  {group}")
+        for path in sorted((conf_dir() / group).glob("*.yaml")):
+            mark = "*" if chosen.get(group) == path.stem else " "
+            lines.append(f"   {mark} {path.stem:<20} {_comment(path)}")
+    studies = sorted({path.parent.name for folder in study_dirs() for path in folder.glob("*/study.yaml")})
+    lines.append(f"  study\n     {', '.join(studies) or 'none found in ./experiments'}")
+    lines += ["", "Keys (with their defaults)", *_keys()]
+    return "\n".join([*lines, "", "Options", _END])
+
+
+def evaluate() -> str:
+    """What ``evaluate.py --help`` prints."""
+    return _EVALUATE
+
+
+_DEMO = """\
+usage: lengthwise demo [outputs=outputs/demo] [key=value ...]
+
+Trains the quick studies length_generalization and equivariance, prints what they found and writes one HTML page.
+Further key=value pairs go to every run. The same command again runs only what is missing.
+"""
+
+
+def demo() -> str:
+    """What ``lengthwise demo --help`` prints."""
+    return _DEMO
+
+
+def report() -> str:
+    """What ``report.py --help`` prints."""
+    return _REPORT
+
+
+def _defaults() -> dict[str, str]:
+    text = (conf_dir() / "config.yaml").read_text(encoding="utf-8")
+    return dict(re.findall(r"^  - (\w+): (\w+)$", text, flags=re.M))
+
+
+def _comment(path: Path) -> str:
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("# ") and not line.startswith("# @"):
+            return line[2:]
+    return ""
+
+
+def _keys() -> list[str]:
+    """``key=value  # comment`` for every fixed key, from the YAML that sets it."""
+    text = (conf_dir() / "config.yaml").read_text(encoding="utf-8")
+    body = "model:" + text.partition("\nmodel:")[2].partition("\nhydra:")[0]
+    lines = [("", line) for line in body.splitlines()]
+    for group in ("data", "evaluation", "trainer", "wandb"):
+        name = "offline" if group == "wandb" else "default"
+        lines += [(f"{group}.", line) for line in (conf_dir() / group / f"{name}.yaml").read_text().splitlines()]
+    found, parent = [], ""
+    for prefix, line in lines:
+        match = re.match(r"( *)(\w+):\s*([^#]*?)\s*(?:#\s*(.*))?$", line)
+        if match is None:
+            continue
+        indent, key, value, comment = match.groups()
+        if not value and not indent:
+            parent = f"{key}."
+            continue
+        name = f"{prefix}{parent if indent else ''}{key}={value}"
+        found.append(f"  {name:<36} {comment or ''}".rstrip())
+    return found

@@ -1,0 +1,279 @@
+"""Accuracy against length: right answers score 1, blind ones chance, and nothing else moves the figures."""
+
+from __future__ import annotations
+
+import logging
+import math
+from functools import partial
+
+import pytest
+import torch
+
+from lengthwise.evaluation.length import evaluate_lengths, evaluation_id, summarise, with_baselines
+from lengthwise.nn.position import Learned
+from lengthwise.tasks import (
+    AboveMean,
+    Copy,
+    Digits,
+    Layout,
+    Majority,
+    Offsets,
+    Reverse,
+    SetMax,
+    Sort,
+    UniqueCopy,
+    WordOrder,
+)
+from lengthwise.tasks import test_items as items_of
+
+TASKS = (WordOrder, Majority, SetMax, Offsets, AboveMean, Reverse, Sort, UniqueCopy)
+SHAPES = ("encoder", "decoder", "encoder_decoder")
+
+
+def measure(model, layout, lengths, count=64, **options):
+    options.setdefault("train_lengths", [4, 5])
+    return evaluate_lengths(model, layout.task, layout, lengths, count, **options)
+
+
+def of(rows, stratum="all"):
+    return [row for row in rows if row["stratum"] == stratum]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.__name__)
+def test_right_answers_score_one(task, shape, cheats):
+    layout = Layout(task(), shape)
+    rows = measure(cheats["Oracle"](len(layout.vocabulary)), layout, [5, 9])
+    for row in rows:
+        if row["n"]:
+            assert row["token_accuracy"] == row["exact_match"] == 1.0
+            assert row["loss"] < 1e-9
+    assert [row["n"] for row in of(rows)] == [64, 64]
+
+
+@pytest.mark.parametrize("shape", ("decoder", "encoder_decoder"))
+@pytest.mark.parametrize("task", (Reverse, UniqueCopy, WordOrder), ids=lambda task: task.__name__)
+def test_right_answers_score_one_when_really_decoded(task, shape, cheats):
+    """A memory of every prefix decodes without the targets, since it is not handed any."""
+    layout = Layout(task(), shape)
+    batch = layout(items_of(layout.task, 5, 16))
+    model = cheats["Memory"](len(layout.vocabulary), batch, prefix_stable=False)
+    (row,) = of(measure(model, layout, [5], 16))
+    assert (row["protocol"], row["token_accuracy"], row["exact_match"]) == ("greedy", 1.0, 1.0)
+
+
+@pytest.mark.parametrize("readout", ("front", "end", "mean"))
+def test_every_readout(readout, cheats):
+    layout = Layout(WordOrder(), "encoder", readout)
+    (row,) = of(measure(cheats["Oracle"](len(layout.vocabulary)), layout, [6]))
+    assert (row["exact_match"], row["n_tokens"], row["protocol"]) == (1.0, 64, "parallel")
+
+
+def test_one_wrong_symbol_fails_the_sequence_but_not_the_symbols(cheats):
+    layout = Layout(Reverse(), "decoder")
+
+    class LastWrong(cheats["Oracle"]):
+        def logits_of(self, batch):
+            logits = super().logits_of(batch)
+            end = (batch.targets == layout.vocabulary.eos).nonzero()
+            logits[end[:, 0], end[:, 1]] = 0.0  # the end token is missed, every answer symbol is right
+            logits[end[:, 0], end[:, 1], 0] = 1.0
+            return logits
+
+    (row,) = measure(LastWrong(len(layout.vocabulary)), layout, [5])
+    assert (row["token_accuracy"], row["exact_match"]) == (1.0, 0.0)
+    assert row["n_tokens"] == 5 * 64  # the end token is not counted among the symbols
+    assert row["loss"] > 0.1
+
+
+def test_random_answers_score_chance(cheats):
+    for task, shape in ((SetMax(), "encoder"), (Copy(symbols=4), "encoder"), (WordOrder(), "decoder")):
+        layout = Layout(task, shape)
+        model = cheats["Noise"](len(layout.vocabulary), task.answer_ids)
+        (row,) = of(measure(model, layout, [6], 1024))
+        chance, n = 1 / len(task.answer_ids), row["n_tokens"]
+        assert abs(row["token_accuracy"] - chance) < 3 * math.sqrt(chance * (1 - chance) / n)
+
+
+def choosing(model, task):
+    """The model, confined to the two labels and told apart by small differences."""
+    first, second = task.answer_ids
+    with torch.no_grad():
+        model.head.bias.fill_(-1e3)
+        model.head.bias[[first, second]] = 0.0
+        model.head.weight[first] = -model.head.weight[second]
+    return model
+
+
+def test_a_model_blind_to_order_scores_exactly_one_half_on_twins(build):
+    layout = Layout(WordOrder(), "encoder", "mean")
+    model = choosing(build(layout, "none"), layout.task)
+    for row in of(measure(model, layout, [4, 10, 40], 256)):
+        assert row["token_accuracy"] == row["exact_match"] == 0.5
+
+
+def test_a_model_that_sees_order_need_not(build):
+    """Control: the twins alone do not force one half."""
+    layout = Layout(WordOrder(), "encoder", "mean")
+    model = choosing(build(layout, "sinusoidal"), layout.task)
+    assert any(row["token_accuracy"] != 0.5 for row in of(measure(model, layout, list(range(4, 12)), 256)))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("task", (WordOrder, UniqueCopy, Offsets), ids=lambda task: task.__name__)
+def test_the_token_budget_changes_nothing(task, shape, build):
+    layout = Layout(task(), shape)
+    model = build(layout, "sinusoidal")
+    for budget in (1, 100, 333):
+        whole, parts = (
+            measure(model, layout, [7], 40),
+            measure(model, layout, [7], 40, max_tokens_per_batch=budget),
+        )
+        for row, other in zip(whole, parts, strict=True):
+            assert row.pop("loss") == pytest.approx(other.pop("loss"), rel=1e-5)
+            assert row == other
+
+
+def test_the_budget_test_sees_a_model_that_mixes_sequences(build, cheats):
+    layout = Layout(Offsets(), "encoder")
+    model = cheats["BatchMixed"](build(layout, "sinusoidal"))
+    one, other = (measure(model, layout, [7], 40, max_tokens_per_batch=budget)[0] for budget in (1, 10**6))
+    assert abs(one["loss"] - other["loss"]) > 1e-3
+
+
+def test_the_list_of_lengths_changes_nothing(build):
+    layout = Layout(WordOrder(), "encoder")
+    model = build(layout, "rotary")
+    alone = measure(model, layout, [9])
+    assert alone == [row for row in measure(model, layout, [30, 4, 9]) if row["length"] == 9]
+
+
+def test_as_many_sequences_as_asked_for(build):
+    layout = Layout(WordOrder(), "encoder")
+    assert [row["n"] for row in of(measure(build(layout), layout, [9, 12], 300))] == [300, 300]
+
+
+def test_strata_split_by_where_the_evidence_lies(build):
+    layout = Layout(WordOrder(), "encoder")
+    rows = measure(build(layout, "rotary"), layout, [5, 20], 256, train_lengths=[4, 5])
+    evidence = items_of(layout.task, 20, 256).evidence
+    every, inside, outside = (row for row in rows if row["length"] == 20)
+    assert (inside["stratum"], outside["stratum"]) == ("evidence_inside", "evidence_outside")
+    assert inside["n"] == (evidence < 5).sum()
+    assert inside["n"] + outside["n"] == every["n"] == 256
+    weighted = sum(row["token_accuracy"] * row["n"] for row in (inside, outside)) / 256
+    assert weighted == pytest.approx(every["token_accuracy"])
+    empty = of(rows, "evidence_outside")[0]
+    assert (empty["n"], empty["token_accuracy"], empty["exact_match"], empty["loss"]) == (0, None, None, None)
+
+
+def test_no_strata_without_evidence(build):
+    layout = Layout(Majority(), "encoder")
+    assert [row["stratum"] for row in measure(build(layout), layout, [5, 7])] == ["all", "all"]
+
+
+@pytest.mark.parametrize("beyond, limit", [("error", 7), ("untrained", 16)])
+def test_a_length_past_the_table_is_marked_and_stops_no_other(beyond, limit, build, caplog):
+    layout = Layout(WordOrder(), "encoder", "end")
+    table = partial(Learned, max_length=16, beyond=beyond)
+    model = build(layout, table, trained=7)
+    with caplog.at_level(logging.WARNING):
+        rows = measure(model, layout, [4, 40, limit - 1, 6], train_lengths=[4, 6])
+    done = {row["length"]: row for row in of(rows)}
+    assert done[40]["flags"] == "not_defined"
+    assert (done[40]["n"], done[40]["n_tokens"], done[40]["exact_match"]) == (0, 0, None)
+    assert len([row for row in rows if row["length"] == 40]) == 3
+    assert all(done[length]["n"] == 64 for length in (4, 6, limit - 1))
+    assert done[6]["flags"] == ""
+    assert done[limit - 1]["flags"] == ("untrained_positions" if beyond == "untrained" else "")
+    assert "40" in caplog.text
+
+
+def test_a_fault_within_the_trained_lengths_is_not_called_undefined(cheats):
+    class Broken(cheats["Oracle"]):
+        def logits_of(self, batch):
+            raise ValueError("features are missing")
+
+    layout = Layout(WordOrder(), "encoder")
+    with pytest.raises(ValueError, match="features are missing"):
+        measure(Broken(len(layout.vocabulary)), layout, [5])
+
+
+def test_a_length_the_task_does_not_have_is_refused_before_anything_runs(build):
+    layout = Layout(WordOrder(), "encoder")
+    with pytest.raises(ValueError, match="length 2"):
+        measure(build(layout), layout, [5, 2], progress=lambda *_: pytest.fail("something ran"))
+
+
+def test_features(build):
+    layout = Layout(Digits(), "encoder")
+    length = layout.task.default_test_lengths[0]
+    (row,) = of(measure(build(layout, "learned", trained=20), layout, [length], 32, train_lengths=[length]))
+    assert row["n"] == 32 and math.isfinite(row["loss"])
+
+
+def test_the_model_is_left_as_it_was(build):
+    layout = Layout(WordOrder(), "encoder")
+    model = build(layout, "alibi").train()
+    model.head.eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    measure(model, layout, [5])
+    assert model.training and not model.head.training
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    batch = layout(items_of(layout.task, 5, 4))
+    model(batch).sum().backward()  # nothing cached in evaluation gets in training's way
+
+
+def test_dropout_is_off(build):
+    layout = Layout(WordOrder(), "encoder")
+    model = build(layout, "alibi", dropout=0.5).train()
+    assert measure(model, layout, [5]) == measure(model, layout, [5])
+
+
+def test_progress_counts_to_the_end(build):
+    layout = Layout(WordOrder(), "encoder")
+    seen = []
+    measure(build(layout), layout, [5], 10, max_tokens_per_batch=24, progress=lambda *at: seen.append(at))
+    assert seen == [(5, 4, 10), (5, 8, 10), (5, 10, 10)]
+
+
+def rows_of(figures):
+    return [
+        {"stratum": "all", "length": length, "token_accuracy": figure, "exact_match": figure}
+        for length, figure in figures.items()
+    ]
+
+
+def test_summary():
+    figures = {4: 1.0, 5: 0.98, 7: 0.95, 10: 0.91, 20: 0.5, 30: 0.95}
+    strata = [{**row, "stratum": "evidence_inside", "exact_match": 0.0} for row in rows_of(figures)]
+    summary = summarise(rows_of(figures) + strata, [4, 5, 6, 10])
+    assert summary["exact_match"]["in_distribution"] == pytest.approx((1.0 + 0.98 + 0.91) / 3)
+    assert summary["exact_match"]["extrapolation"] == pytest.approx((0.5 + 0.95) / 2)
+    assert summary["exact_match"]["reach"] == 10  # 30 is above the threshold, 20 in between is not
+    assert summary["not_defined"] == []
+
+
+def test_summary_does_not_average_over_the_lengths_an_encoding_happens_to_reach():
+    summary = summarise(rows_of({4: 1.0, 20: 0.99, 30: None}), [4])
+    assert summary["token_accuracy"] == {"in_distribution": 1.0, "extrapolation": None, "reach": 20}
+    assert summary["not_defined"] == [30]
+    assert summarise(rows_of({4: 0.5, 20: 1.0}), [4])["exact_match"]["reach"] == 0
+
+
+def test_summary_refuses_two_evaluations_at_once():
+    with pytest.raises(ValueError, match="one evaluation"):
+        summarise(rows_of({4: 1.0}) * 2, [4])
+
+
+def test_baselines_are_those_of_the_task_at_that_length():
+    task = WordOrder()
+    rows = with_baselines(rows_of({5: 1.0, 50: 0.5}), task)
+    assert [row["baselines"] for row in rows] == [task.baselines(5), task.baselines(50)]
+    assert [row["best_blind"] for row in rows] == [0.5, 0.5]
+
+
+def test_evaluation_id_names_the_options():
+    assert evaluation_id() == evaluation_id({}) == "trained"
+    assert evaluation_id({"pe.base": 500}) != evaluation_id({"pe.base": 501}) != "trained"
+    assert evaluation_id({"a": 1, "b": 2}) == evaluation_id({"b": 2, "a": 1})
