@@ -62,7 +62,7 @@ def train(arguments: list[str]) -> int:
 
 def _single(config: dict[str, Any], arguments: list[str]) -> int:
     from lengthwise.report.one_run import print_run
-    from lengthwise.train import train as train_run
+    from lengthwise.pipeline import train as train_run
 
     folder = train_run(config, ["train.py", *arguments])
     print_run(folder)
@@ -141,15 +141,17 @@ def evaluate(arguments: list[str]) -> int:
 
 
 def report(arguments: list[str]) -> int:
-    from lengthwise.report import build_report, print_summary
+    from lengthwise.report import build_report, export_results, print_summary
 
-    given = parse_values(arguments, {"outputs": "outputs", "path": None, "title": None, "study": None})
+    given = parse_values(arguments, dict.fromkeys(("path", "title", "study", "export"), None) | {"outputs": "outputs"})
     outputs, name = given["outputs"], given["study"]
     study = compose([f"study={name}"])["study"] if name else None
     runs = runs_of_study(Path(outputs), name) if name else None
     print_summary(outputs, runs=runs, study=study)
     path = build_report(outputs, runs=runs, study=study, title=given["title"], path=given["path"])
     print(f"page: {path}")
+    if given["export"]:
+        print(f"tables: {export_results(outputs, given['export'], runs=runs)}")
     return 0
 
 

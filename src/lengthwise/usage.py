@@ -56,9 +56,12 @@ Tests a finished run at any lengths, without retraining, and adds what it finds 
 """
 
 _REPORT = """\
-usage: python report.py [outputs=outputs] [path=outputs/report.html] [study=NAME] [title=TEXT]
+usage: python report.py [outputs=outputs] [path=outputs/report.html] [study=NAME] [title=TEXT] [export=DIR]
 
 Gathers the run folders into tables with intervals and one self-contained HTML page.
+
+  study=NAME   only the runs of that study's sweeps
+  export=DIR   also write the tables as CSV and Markdown, with the configuration of every run
 """
 
 

@@ -229,16 +229,16 @@ def test_autocast_around_it_makes_no_difference(encoder, build):
     model = build(encoder, "none")
     with torch.autocast("cpu", dtype=torch.bfloat16):
         rows = measure(model, encoder)
-        assert probe(model, encoder.task, encoder, length=LENGTH)["symmetry/uniform"] < 1e-5
+        assert probe(model, encoder.task, encoder, length=LENGTH)["uniform"] < 1e-5
     assert find(rows, "uniform", dtype="float32")["error_max"] < 1e-5
 
 
 def test_the_probe_tells_symmetric_from_not(encoder, build):
     kept = probe(build(encoder, "none"), encoder.task, encoder, length=LENGTH)
     broken = probe(build(encoder, "rotary"), encoder.task, encoder, length=LENGTH)
-    assert set(kept) == {"symmetry/uniform", "symmetry/uniform_difference"}
-    assert kept["symmetry/uniform"] < 1e-5 and kept["symmetry/uniform_difference"] < 1e-5
-    assert broken["symmetry/uniform"] > 1e-3 and broken["symmetry/uniform_difference"] > 1e-3
+    assert set(kept) == {"uniform", "uniform_difference"}
+    assert kept["uniform"] < 1e-5 and kept["uniform_difference"] < 1e-5
+    assert broken["uniform"] > 1e-3 and broken["uniform_difference"] > 1e-3
 
 
 @pytest.mark.parametrize("pe", ("none", "sinusoidal", "learned", "binary", "rotary", "alibi", "t5"))

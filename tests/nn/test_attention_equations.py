@@ -80,7 +80,7 @@ def test_shared_attention(heads: int) -> None:
     def asymmetry(attention) -> float:
         q, k, _ = attention.project(x, x)
         scores = q @ k.transpose(-2, -1)
-        return float((scores - scores.transpose(-2, -1)).norm() / scores.norm())
+        return ((scores - scores.transpose(-2, -1)).norm() / scores.norm()).item()
 
     assert asymmetry(attention) < 1e-14
     assert asymmetry(layer(nn.ScaledAttention, heads)) > 0.1
@@ -233,7 +233,7 @@ def test_weights_are_a_partition_of_unity() -> None:
 
 
 def test_output_stays_in_the_span_of_the_values() -> None:
-    """H = A V: least-squares residual 0 on the values, on the inputs only without a value map; the MLP leaves it."""
+    """Least-squares residual 0 on the values; on the inputs only without a value map. The MLP leaves the span."""
 
     def residual(y: torch.Tensor, basis: torch.Tensor) -> float:
         solution = torch.linalg.lstsq(basis.T, y.T).solution

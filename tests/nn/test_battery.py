@@ -4,8 +4,8 @@ float64, one layer, tiny sizes. `path_agreement` shows that train() with dropout
 the bit, so the properties of outputs hold in both modes; causality is probed in training mode with dropout,
 padding with gradients. Each property is broken once on purpose at the end, and must then be seen to fail.
 
-Exempt, beside what is refused: hard attention reads one key, so that the others may change without a trace, and
-an encoding inside the attention (rotary, ALiBi, T5) may leave the best key the best.
+Exempt, beside what is refused: hard attention reads one key, so that the others may change without a trace,
+and an encoding inside the attention (rotary, ALiBi, T5) may leave the best key the best.
 """
 
 from __future__ import annotations

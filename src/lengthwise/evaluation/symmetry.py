@@ -110,7 +110,7 @@ COLUMNS = (
 def probe(
     model: Transformer, task: Task, layout: Layout, *, length: int, draws: int = 2, sequences: int = 8
 ) -> dict[str, float]:
-    """`symmetry/uniform` and `symmetry/uniform_difference`: two figures cheap enough to log while training.
+    """`uniform` and `uniform_difference`: two figures cheap enough to log while training.
 
     The certificate's mean error under uniform permutations in float32, relative to ‖f(x)‖ and to ‖f(x) − f(x′)‖,
     at the input positions, or at the answer where no logits belong to the inputs. Left out where not defined.
@@ -121,8 +121,8 @@ def probe(
     with evaluation_mode(model), full_precision(device_of(model)):
         row = next(subject.measure("uniform", draws))
     figures = {
-        "symmetry/uniform": row["error_mean"],
-        "symmetry/uniform_difference": row["difference_mean"],
+        "uniform": row["error_mean"],
+        "uniform_difference": row["difference_mean"],
     }
     return {name: figure for name, figure in figures.items() if figure is not None}
 

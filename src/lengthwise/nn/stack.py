@@ -107,7 +107,7 @@ class Stack(nn.Module):
             across = positions("cross_position", build("cross_position.0", position, both_ways), both_ways)
 
         def attention_layer(part: str, encoding: PositionEncoding | None) -> MultiHeadAttention:
-            return build(
+            built: MultiHeadAttention = build(
                 part,
                 attention,
                 self.width,
@@ -119,6 +119,12 @@ class Stack(nn.Module):
                 dropout=dropout,
                 position=encoding,
             )
+            if cross and not built.reads_queries:  # the norm in front of it would be a parameter without use
+                raise ValueError(
+                    f"{type(built).__name__} reads no queries, so that it cannot stand between a decoder and its "
+                    f"encoder: use one of them alone"
+                )
+            return built
 
         def layer(index: int) -> Layer:
             return Layer(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -330,7 +331,7 @@ def _apart_note(setting: Setting, names: list[str], contexts: list[dict[str, str
         values = sorted({context.get(name, "unknown") for context in contexts})
         parts.append(f"{name} ({', '.join(values)})")
     pooled = "Runs of one variant that differ in it are shown apart, never pooled." if split else ""
-    return f"{setting.title}: the runs do not share one {' and one '.join(parts)}; compare with care. {pooled}".strip()
+    return f"{setting.title}: the runs differ in {' and '.join(parts)}; compare with care. {pooled}".strip()
 
 
 def _worded(name: str, value: str) -> str:
@@ -374,7 +375,7 @@ def _labels(configs: Mapping[Any, dict[str, Any]]) -> dict[Any, str]:
     """For each variant its encoding, and the other choices in which the variants of this setting differ.
 
     An option is a difference only between variants that have the same component in that slot: ``pe.base`` tells two
-    rotary variants apart and says nothing about a learned table.
+    rotary variants apart and says nothing about a learned table. What more than half of them share goes unsaid.
     """
     flats = {}
     for key, config in configs.items():
@@ -389,13 +390,14 @@ def _labels(configs: Mapping[Any, dict[str, Any]]) -> dict[Any, str]:
             continue
         slot = name.partition(".")[0]
         target = f"{slot}._target_"
-        by_target: dict[Any, set[str]] = {}
+        by_target: dict[Any, Counter[str]] = {}
         for flat in flats.values():
             kind = None if name == target else flat.get(target)
-            by_target.setdefault(kind, set()).add(repr(flat.get(name)))
+            by_target.setdefault(kind, Counter())[repr(flat.get(name))] += 1
         for key, flat in flats.items():
-            kind = None if name == target else flat.get(target)
-            if len(by_target[kind]) > 1:
+            values = by_target[None if name == target else flat.get(target)]
+            usual = 2 * values[repr(flat.get(name))] > values.total()
+            if len(values) > 1 and not usual:
                 shown = component_name(configs[key][slot]) if name == target else flat.get(name)
                 parts[key].append(f"{slot if name == target else name.rpartition('.')[2]}={shown}")
     return {key: " ".join(found) for key, found in parts.items()}

@@ -31,6 +31,8 @@ class MultiHeadAttention(nn.Module):
     symmetries: frozenset[str] = ALL_SYMMETRIES
     prefix_stable: bool = True
     max_length: int | None = None
+    reads_queries: bool = True
+    """What is read depends on who reads. Otherwise it cannot stand between a decoder and its encoder."""
     scale: float = 1.0
 
     def __init__(

@@ -24,6 +24,7 @@ class FixedAttention(MultiHeadAttention):
     """
 
     symmetries = frozenset()
+    reads_queries = False
 
     def __init__(
         self,

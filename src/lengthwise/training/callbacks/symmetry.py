@@ -17,7 +17,7 @@ class SymmetryProbe(pl.Callback):
     eval mode, without gradients, during a call, and as before after it.
     """
 
-    def __init__(self, measure: Callable[[nn.Module], Mapping[str, float]]) -> None:
+    def __init__(self, measure: Callable[[Any], Mapping[str, float]]) -> None:
         self.measure = measure
         self.latest: dict[str, float] = {}
 

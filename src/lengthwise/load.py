@@ -1,0 +1,23 @@
+"""A trained model back from its run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lengthwise.build import build_parts
+from lengthwise.nn import Transformer
+from lengthwise.runs import find_run
+from lengthwise.training.callbacks.checkpoints import load_weights
+
+
+def load_model(run: str | Path, checkpoint: str = "last", *, outputs: str | Path = "outputs") -> Transformer:
+    """The model of a run, in evaluation mode, with the weights of `checkpoint` ("last" or "best").
+
+    run: a run folder, its name, or the first characters of its hash.
+
+    Raises RunError where the run or the checkpoint is missing or damaged.
+    """
+    folder = find_run(outputs, str(run))
+    _, _, model = build_parts(folder.read_config())
+    load_weights(model, folder.checkpoints / f"{checkpoint}.ckpt")
+    return model.eval()

@@ -1,0 +1,67 @@
+"""The results of a study as files that travel with it: tables, and the configuration of every run behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lengthwise.report.analysis import AFTER, BEFORE, DTYPES, MEASURES, Section, analyse, permutation_rows
+from lengthwise.report.collect import Collection, collect
+from lengthwise.report.statistics import VERDICT_SEEDS
+from lengthwise.runs import RunFolder
+from lengthwise.runs.atomic import write_atomic
+
+
+def export_results(outputs: str | Path, folder: str | Path, *, runs: Sequence[str] | None = None) -> Path:
+    """Write ``runs.csv``, ``length.csv``, ``symmetry.csv``, ``summary.md`` and ``configs/<run>.yaml`` into `folder`.
+
+    Returns the folder. Raises RunError if there is no run, or something cannot be written.
+    """
+    outputs, folder = Path(outputs), Path(folder)
+    collection = collect(outputs, runs=runs)
+    (folder / "configs").mkdir(parents=True, exist_ok=True)
+    for name in ("runs", "lengths", "symmetry"):
+        frame = getattr(collection, name)
+        text = frame.to_csv(index=False, lineterminator="\n")
+        write_atomic(folder / f"{name.replace('lengths', 'length')}.csv", text.encode())
+    write_atomic(folder / "summary.md", summary(collection).encode())
+    for run in collection.runs["run"]:
+        write_atomic(folder / "configs" / f"{run}.yaml", RunFolder(outputs / "runs" / run).config_file.read_bytes())
+    return folder
+
+
+def summary(collection: Collection) -> str:
+    """Accuracy against length and equivariance errors as Markdown tables."""
+    return "\n".join(line for section in analyse(collection) for line in _section(section))
+
+
+def _section(section: Section) -> list[str]:
+    measure = MEASURES[section.measures[0]] if section.measures else "accuracy"
+    lengths = section.lengths
+    lines = [f"## {section.setting.title}", ""]
+    provisional = f", n = {section.fewest_seeds} seeds"
+    provisional += " (provisional: a verdict needs 10)" if section.fewest_seeds < VERDICT_SEEDS else ""
+    lines += [f"{measure.capitalize()} in %, mean ± half-width of the 95 % interval{provisional}.", ""]
+    lines += _rows(["encoding", *map(str, lengths)])
+    for group in section.groups:
+        curve = section.curve(group, "all")
+        cells = []
+        for length in lengths:
+            at = curve.estimates.get(length) if curve else None
+            if at is None:
+                cells.append("–")
+            else:
+                cells.append(f"{100 * at.mean:.1f}" + (f" ± {100 * at.half_width:.1f}" if at.half_width else ""))
+        lines.append(f"| {group.label} | {' | '.join(cells)} |")
+    lines += ["", "Error under random permutations of the inputs, relative to ‖f(x)‖, mean over seeds.", ""]
+    moments = [(moment, kind) for moment in (BEFORE, AFTER) for kind in DTYPES]
+    lines += _rows(["encoding", *(f"{DTYPES[kind]} {moment} training" for moment, kind in moments), "equivariance"])
+    for row in permutation_rows(section):
+        errors = [row.error.get(key) for key in moments]
+        cells = ["–" if error is None else f"{error:.1e}" for error in errors]
+        lines.append(f"| {row.group.label} | {' | '.join(cells)} | {row.measured} |")
+    return [*lines, ""]
+
+
+def _rows(header: list[str]) -> list[str]:
+    return [f"| {' | '.join(header)} |", f"|---{'|---:' * (len(header) - 1)}|"]
