@@ -54,7 +54,9 @@ def shape_of(config: dict[str, Any]) -> str:
     """``encoder``, ``decoder`` or ``encoder_decoder``."""
     name = config["model"]["_target_"].rpartition(".")[2]
     if name not in _SHAPES:
-        raise ConfigError(f"model._target_={config['model']['_target_']}: must be one of {', '.join(_SHAPES)}")
+        raise ConfigError(
+            f"model._target_={config['model']['_target_']}: must be one of {', '.join(_SHAPES)}"
+        )
     return _SHAPES[name]
 
 

@@ -31,18 +31,19 @@ from lengthwise.config import (
 from lengthwise.errors import ConfigError, RunError
 from lengthwise.paths import conf_dir
 from lengthwise.sweeps.grid import expand
+from lengthwise.sweeps.job import ONE_OF_MANY
 from lengthwise.sweeps.sweep import Cell, Sweep, runs_of_study
 
 DEMO_STUDIES = ("length_generalization", "equivariance")
 
 _DEMO_END = """
 The page:                  {page}
-The runs in W&B's viewer:  wandb leet {wandb}
+The runs in W&B's viewer:  {wandb} leet {outputs}/wandb
 
 Three things to try next:
-  python train.py pe=learned norm=pre
-  python train.py -m pe=sinusoidal,learned norm=pre,post model.heads=1,4 trainer.max_steps=50
-  python evaluate.py run=<a name in {wandb}/../runs> evaluation.lengths=[200,400]
+  {train} pe=learned norm=pre
+  {train} -m pe=sinusoidal,learned norm=pre,post model.heads=1,4 trainer.max_steps=50
+  {evaluate} run={run} evaluation.lengths=[200,400]
 """
 
 
@@ -61,11 +62,14 @@ def train(arguments: list[str]) -> int:
 
 
 def _single(config: dict[str, Any], arguments: list[str]) -> int:
-    from lengthwise.report.one_run import print_run
     from lengthwise.pipeline import train as train_run
+    from lengthwise.report.one_run import print_line, print_run
 
     folder = train_run(config, ["train.py", *arguments])
-    print_run(folder)
+    if ONE_OF_MANY in os.environ:
+        print_line(folder)
+    else:
+        print_run(folder)
     return 0
 
 
@@ -143,7 +147,9 @@ def evaluate(arguments: list[str]) -> int:
 def report(arguments: list[str]) -> int:
     from lengthwise.report import build_report, export_results, print_summary
 
-    given = parse_values(arguments, dict.fromkeys(("path", "title", "study", "export"), None) | {"outputs": "outputs"})
+    given = parse_values(
+        arguments, dict.fromkeys(("path", "title", "study", "export"), None) | {"outputs": "outputs"}
+    )
     outputs, name = given["outputs"], given["study"]
     study = compose([f"study={name}"])["study"] if name else None
     runs = runs_of_study(Path(outputs), name) if name else None
@@ -172,5 +178,23 @@ def demo(arguments: list[str]) -> int:
     print()
     print_summary(outputs, runs=runs, study=study)
     page = build_report(outputs, runs=runs, study=study, title="Lengthwise demo")
-    print(_DEMO_END.format(page=page.resolve(), wandb=(Path(outputs) / "wandb")))
+    print(_demo_end(page, outputs, runs[-1]))
     return code
+
+
+def _demo_end(page: Path, outputs: str, run: str) -> str:
+    """How to go on, in commands that can be copied from where the user stands."""
+    wandb = Path(sys.executable).with_name("wandb")
+    here = Path.cwd()
+    train, evaluate = (
+        f"python {name}.py" if Path(f"{name}.py").is_file() else f"lengthwise {name}"
+        for name in ("train", "evaluate")
+    )
+    return _DEMO_END.format(
+        page=page.resolve(),
+        wandb=wandb.relative_to(here) if wandb.is_relative_to(here) else wandb,
+        outputs=outputs,
+        train=train,
+        evaluate=evaluate,
+        run=run if outputs == "outputs" else f"{outputs}/runs/{run}",
+    )

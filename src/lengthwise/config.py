@@ -70,7 +70,9 @@ def refuse_lists(overrides: Sequence[str]) -> None:
     try:
         parsed = OverridesParser.create().parse_overrides(list(overrides))
     except OverrideParseException as error:
-        raise ConfigError(f"{error.override}: {_first_line(error)}. Overrides are written key=value.") from error
+        raise ConfigError(
+            f"{error.override}: {_first_line(error)}. Overrides are written key=value."
+        ) from error
     for override in parsed:
         group = override.key_or_group
         if group not in GROUPS or override.is_sweep_override() or override.is_delete():
@@ -83,7 +85,9 @@ def refuse_lists(overrides: Sequence[str]) -> None:
                 f"to run several in turn: -m {group}={','.join(map(str, value))}"
             )
         if not isinstance(value, str) or not value:
-            raise ConfigError(f"{override.input_line}: the slot {group!r} takes one of {', '.join(options(group))}")
+            raise ConfigError(
+                f"{override.input_line}: the slot {group!r} takes one of {', '.join(options(group))}"
+            )
 
 
 def parse_values(arguments: Sequence[str], defaults: dict[str, Any]) -> dict[str, Any]:
@@ -139,13 +143,15 @@ def _walk(node: Any, schema: type, prefix: str) -> None:
         path = f"{prefix}{key}"
         if key not in known:
             while isinstance(value, dict) and len(value) == 1:
-                (key, value), = value.items()
+                ((key, value),) = value.items()
                 path = f"{path}.{key}"
             raise ConfigError(f"{path}={_short(value)}: there is no such key.{hint(path)}")
         nested = types[key]
         if nested is not None:
             if not isinstance(value, dict):
-                raise ConfigError(f"{path}={_short(value)}: this is a group of keys, not a value.{hint(path + '.')}")
+                raise ConfigError(
+                    f"{path}={_short(value)}: this is a group of keys, not a value.{hint(path + '.')}"
+                )
             _walk(value, nested, f"{path}.")
         elif known[key].metadata.get("slot"):
             if not isinstance(value, dict) or not isinstance(value.get("_target_"), str):
@@ -169,7 +175,9 @@ def _in_range(path: str, value: Any, metadata: Any) -> None:
         return
     if "one_of" in metadata and value not in metadata["one_of"]:
         allowed = ", ".join(map(str, metadata["one_of"]))
-        raise ConfigError(f"{path}={value}: must be one of {allowed}.{_closest(str(value), metadata['one_of'])}")
+        raise ConfigError(
+            f"{path}={value}: must be one of {allowed}.{_closest(str(value), metadata['one_of'])}"
+        )
     if "at_least" in metadata and not value >= metadata["at_least"]:
         raise ConfigError(f"{path}={value}: must be at least {metadata['at_least']}")
     if "below" in metadata and not value < metadata["below"]:
@@ -196,7 +204,8 @@ def _check_component(slot: str, node: dict[str, Any], supplied: set[str]) -> Non
     allowed = {
         p.name
         for p in parameters
-        if p.kind == p.KEYWORD_ONLY or (p.kind == p.POSITIONAL_OR_KEYWORD and (not free or p.default is not p.empty))
+        if p.kind == p.KEYWORD_ONLY
+        or (p.kind == p.POSITIONAL_OR_KEYWORD and (not free or p.default is not p.empty))
     } - supplied
     for key, value in node.items():
         if key in _HYDRA_KEYS or key in allowed:
@@ -217,7 +226,9 @@ def locate(slot: str, target: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, ValueError) as error:
-        raise ConfigError(f"{slot}._target_={target}: cannot import {module or target!r} ({error})") from error
+        raise ConfigError(
+            f"{slot}._target_={target}: cannot import {module or target!r} ({error})"
+        ) from error
     except AttributeError as error:
         raise ConfigError(f"{slot}._target_={target}: {module} has no {name!r}") from error
 

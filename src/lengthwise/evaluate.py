@@ -33,11 +33,15 @@ def evaluate(overrides: Sequence[str]) -> tuple[RunFolder, str]:
     """
     given = _parse(overrides)
     if "run" not in given:
-        raise ConfigError("evaluate needs run=RUN: a run folder, its name, or the first characters of its hash")
+        raise ConfigError(
+            "evaluate needs run=RUN: a run folder, its name, or the first characters of its hash"
+        )
     folder = find_run(given.pop("outputs", "outputs"), str(given.pop("run")))
     status = folder.status()
     if not folder.last.is_file():
-        raise RunError(f"run {folder.name} has no checkpoint to test: it is {status.state} at step {status.steps}")
+        raise RunError(
+            f"run {folder.name} has no checkpoint to test: it is {status.state} at step {status.steps}"
+        )
     trained = folder.read_config()
     config = _apply(trained, given)
     changed = {key: value for key, value in config["pe"].items() if value != trained["pe"].get(key)}
@@ -65,7 +69,9 @@ def _parse(overrides: Sequence[str]) -> dict[str, Any]:
 
 def _value(override: Override) -> Any:
     if override.is_sweep_override():
-        raise ConfigError(f"{override.input_line}: evaluate takes one value a key; lengths are a list, [50,100]")
+        raise ConfigError(
+            f"{override.input_line}: evaluate takes one value a key; lengths are a list, [50,100]"
+        )
     return override.value()
 
 

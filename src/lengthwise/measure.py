@@ -99,7 +99,9 @@ def _beside(rows: list[Row], config: dict[str, Any], task: Task, step: int) -> l
     """`rows`, those of whole lengths with the task's baselines and the share of test items that training has seen."""
     if not rows:
         return []
-    seen = _train_overlap(config, task, {row["length"]: row["n"] for row in rows if row["stratum"] == "all"}, step)
+    seen = _train_overlap(
+        config, task, {row["length"]: row["n"] for row in rows if row["stratum"] == "all"}, step
+    )
     completed: list[Row] = []
     for row in with_baselines(rows, task):
         known = row.pop("baselines")

@@ -10,7 +10,9 @@ _CHECKOUT = _PACKAGE.parents[1]
 
 def _root() -> Path:
     # Resolved by location, not by import metadata: an editable install can leave a stale copy behind.
-    return _CHECKOUT if (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "conf").is_dir() else _PACKAGE
+    return (
+        _CHECKOUT if (_CHECKOUT / "pyproject.toml").is_file() and (_CHECKOUT / "conf").is_dir() else _PACKAGE
+    )
 
 
 def conf_dir() -> Path:

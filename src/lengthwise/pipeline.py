@@ -161,7 +161,9 @@ def _run(
         status.steps = trainer.global_step
         rows = measure(folder, config, task, layout, model)
         status.results |= headline(folder, config, model)
-        wandb_run.log_lengths([row for row in rows if row["checkpoint"] == config["evaluation"]["checkpoints"][0]])
+        wandb_run.log_lengths(
+            [row for row in rows if row["checkpoint"] == config["evaluation"]["checkpoints"][0]]
+        )
         wandb_run.summarise(status.results)
 
 

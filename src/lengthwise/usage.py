@@ -122,7 +122,9 @@ def _keys() -> list[str]:
     lines = [("", line) for line in body.splitlines()]
     for group in ("data", "evaluation", "trainer", "wandb"):
         name = "offline" if group == "wandb" else "default"
-        lines += [(f"{group}.", line) for line in (conf_dir() / group / f"{name}.yaml").read_text().splitlines()]
+        lines += [
+            (f"{group}.", line) for line in (conf_dir() / group / f"{name}.yaml").read_text().splitlines()
+        ]
     found, parent = [], ""
     for prefix, line in lines:
         match = re.match(r"( *)(\w+):\s*([^#]*?)\s*(?:#\s*(.*))?$", line)

@@ -13,6 +13,7 @@ import pytest
 
 from lengthwise import cli
 
+
 @dataclass
 class Result:
     code: int
@@ -21,7 +22,9 @@ class Result:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Result]:
     """run("train", "pe=learned", …) in this process, with the working folder in `tmp_path`."""
     monkeypatch.chdir(tmp_path)
 

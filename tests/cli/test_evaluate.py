@@ -45,8 +45,12 @@ def test_another_rule_beyond_the_trained_length_is_kept_apart(run, trained: Path
     assert {row["evaluation_id"] for row in added}.isdisjoint({row["evaluation_id"] for row in before})
     # inside the trained length the rule changes nothing
     figures = ("n", "token_accuracy", "exact_match", "loss")
-    inside = [[row[f] for f in figures] for row in added if row["length"] == "6" and row["checkpoint"] == "last"]
-    known = [[row[f] for f in figures] for row in before if row["length"] == "6" and row["checkpoint"] == "last"]
+    inside = [
+        [row[f] for f in figures] for row in added if row["length"] == "6" and row["checkpoint"] == "last"
+    ]
+    known = [
+        [row[f] for f in figures] for row in before if row["length"] == "6" and row["checkpoint"] == "last"
+    ]
     assert inside == known
 
 

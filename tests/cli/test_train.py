@@ -28,7 +28,10 @@ def test_a_run_leaves_its_whole_record(run, tmp_path: Path) -> None:
     status = json.loads((path / "status.json").read_text())
     assert (status["state"], status["format"], status["steps"], status["max_steps"]) == ("done", 1, 4, 4)
     assert "learned" in path.name and "post" in path.name
-    assert "LearnedPosition" in (path / "config.yaml").read_text() or "Learned" in (path / "config.yaml").read_text()
+    assert (
+        "LearnedPosition" in (path / "config.yaml").read_text()
+        or "Learned" in (path / "config.yaml").read_text()
+    )
     assert [int(row["step"]) for row in rows(path / "train.csv")] == [0, 1, 2, 3, 4]
     tested = rows(path / "length.csv")
     assert {row["length"] for row in tested} == {"4", "6", "12"}

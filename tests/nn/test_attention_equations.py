@@ -233,11 +233,11 @@ def test_weights_are_a_partition_of_unity() -> None:
 
 
 def test_output_stays_in_the_span_of_the_values() -> None:
-    """Least-squares residual 0 on the values; on the inputs only without a value map. The MLP leaves the span."""
+    """No residual on the values; none on the inputs only without a value map. The MLP leaves the span."""
 
     def residual(y: torch.Tensor, basis: torch.Tensor) -> float:
         solution = torch.linalg.lstsq(basis.T, y.T).solution
-        return float((basis.T @ solution - y.T).norm() / y.norm())
+        return ((basis.T @ solution - y.T).norm() / y.norm()).item()
 
     x = randn(1, N, D)
     attention = layer(nn.ScaledAttention, 1)

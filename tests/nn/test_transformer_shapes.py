@@ -165,7 +165,7 @@ def test_an_encoder_decoder_needs_a_source() -> None:
 
 
 def test_prefix_stability() -> None:
-    """Declared for causal models: outputs of a prefix are then those of the whole. Interpolation breaks it."""
+    """Declared for causal models: outputs of a prefix are those of the whole. Interpolation breaks it."""
     for position in ("none", "sinusoidal", "learned", "rotary", "alibi", "t5"):
         built = model(nn.Decoder, position=POSITIONS[position]).double().eval()
         assert built.prefix_stable
@@ -227,7 +227,7 @@ def test_training_goes_on_after_inference_mode(position: str) -> None:
     with torch.inference_mode():
         before = built(make_batch())
     after = built(make_batch())
-    assert torch.equal(before, after)
+    assert torch.allclose(before, after, atol=1e-5)  # a learned bias takes another kernel when it trains
     after.sum().backward()
 
 

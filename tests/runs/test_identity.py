@@ -77,7 +77,8 @@ def test_what_does_not_matter(key: str, value: object) -> None:
     [
         ("init_seed", 1), ("data_seed", 1), ("model.heads", 8), ("pe.base", 10001), ("pe._target_", "lengthwise.x.Y"),
         ("trainer.accumulate", 2), ("trainer.validate_every", 51), ("trainer.clip", None), ("run.label", "x"),
-        ("schedule.warmup_steps", 10), ("schedule.steps", 300), ("data.lengths", "4-11"), ("data.batch_size", 33), ("task.symbols", True),
+        ("schedule.warmup_steps", 10), ("schedule.steps", 300),
+        ("data.lengths", "4-11"), ("data.batch_size", 33), ("task.symbols", True),
         ("pe.new", None), ("debug", "overfit"), ("debug", {"limit": 3}),
         ("callbacks", {"stop": {"_target_": "pytorch_lightning.callbacks.EarlyStopping"}}),
         ("callbacks", {"recorder": {"_target_": "mine.Recorder"}}),

@@ -51,9 +51,7 @@ class StudySource(ConfigSource):
             header = self._get_header_dict(stream.read(512))
             stream.seek(0)
             config = OmegaConf.load(stream)
-        return ConfigResult(
-            config=config, path=str(path), provider=self.provider, header=header
-        )
+        return ConfigResult(config=config, path=str(path), provider=self.provider, header=header)
 
     def is_group(self, config_path: str) -> bool:
         return config_path.strip("/") in ("", GROUP)

@@ -121,7 +121,7 @@ class Stack(nn.Module):
             )
             if cross and not built.reads_queries:  # the norm in front of it would be a parameter without use
                 raise ValueError(
-                    f"{type(built).__name__} reads no queries, so that it cannot stand between a decoder and its "
+                    f"{type(built).__name__} reads no queries, so it cannot stand between a decoder and its "
                     f"encoder: use one of them alone"
                 )
             return built

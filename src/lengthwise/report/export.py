@@ -26,7 +26,9 @@ def export_results(outputs: str | Path, folder: str | Path, *, runs: Sequence[st
         write_atomic(folder / f"{name.replace('lengths', 'length')}.csv", text.encode())
     write_atomic(folder / "summary.md", summary(collection).encode())
     for run in collection.runs["run"]:
-        write_atomic(folder / "configs" / f"{run}.yaml", RunFolder(outputs / "runs" / run).config_file.read_bytes())
+        write_atomic(
+            folder / "configs" / f"{run}.yaml", RunFolder(outputs / "runs" / run).config_file.read_bytes()
+        )
     return folder
 
 
@@ -51,11 +53,15 @@ def _section(section: Section) -> list[str]:
             if at is None:
                 cells.append("–")
             else:
-                cells.append(f"{100 * at.mean:.1f}" + (f" ± {100 * at.half_width:.1f}" if at.half_width else ""))
+                cells.append(
+                    f"{100 * at.mean:.1f}" + (f" ± {100 * at.half_width:.1f}" if at.half_width else "")
+                )
         lines.append(f"| {group.label} | {' | '.join(cells)} |")
     lines += ["", "Error under random permutations of the inputs, relative to ‖f(x)‖, mean over seeds.", ""]
     moments = [(moment, kind) for moment in (BEFORE, AFTER) for kind in DTYPES]
-    lines += _rows(["encoding", *(f"{DTYPES[kind]} {moment} training" for moment, kind in moments), "equivariance"])
+    lines += _rows(
+        ["encoding", *(f"{DTYPES[kind]} {moment} training" for moment, kind in moments), "equivariance"]
+    )
     for row in permutation_rows(section):
         errors = [row.error.get(key) for key in moments]
         cells = ["–" if error is None else f"{error:.1e}" for error in errors]

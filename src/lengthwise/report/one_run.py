@@ -30,6 +30,17 @@ def print_run(folder: RunFolder, *, evaluation_id: str = "trained", console: Con
     console.print(f"record: {folder.path}", soft_wrap=True)
 
 
+def print_line(folder: RunFolder) -> None:
+    """The same in one line, for a run that is one of many."""
+    status = folder.status()
+    checkpoint = folder.read_config()["evaluation"]["checkpoints"][0]
+    found = [
+        f"{shown} {_percent(status.results.get(f'{checkpoint}/token_accuracy/{name}'))}"
+        for name, shown in (("in_distribution", "trained lengths"), ("extrapolation", "longer"))
+    ]
+    print(f"{status.state} at step {status.steps}; token accuracy in %: {', '.join(found)}", flush=True)
+
+
 def _table(rows: list[dict[str, Any]], checkpoint: str, trained: list[int]) -> Table:
     strata = [name for name in _STRATA if any(row["stratum"] == name for row in rows)]
     table = Table(title=f"checkpoint {checkpoint}, accuracy in %", title_justify="left")

@@ -18,6 +18,9 @@ _RANK_VARIABLES = {
 }  # fmt: skip
 _GRACE_SECONDS = 10.0
 
+ONE_OF_MANY = "LENGTHWISE_ONE_OF_MANY"
+"""Set in the environment of a job: it sums itself up in a line."""
+
 
 def run_job(overrides: Sequence[str], options: Sequence[str] = ()) -> int:
     """Train one cell in a fresh process that shares our terminal; its exit code (negative: killed by a signal).
@@ -25,6 +28,7 @@ def run_job(overrides: Sequence[str], options: Sequence[str] = ()) -> int:
     On Ctrl-C the job, which gets the signal too, may mark its run interrupted; after a grace period it is killed.
     """
     environment = {key: value for key, value in os.environ.items() if key not in _RANK_VARIABLES}
+    environment[ONE_OF_MANY] = "1"
     command = [sys.executable, "-m", "lengthwise", "train", *options, *overrides, "hydra.mode=RUN"]
     process = subprocess.Popen(command, env=environment)
     try:

@@ -93,7 +93,9 @@ class Sweep:
         return self._report()
 
     def _run_cell(self, cell: Cell, outcome: Outcome) -> None:
-        code = run_job([*cell.overrides, f"wandb.group={cell.config['wandb']['group'] or self.name}"], self.flags)
+        code = run_job(
+            [*cell.overrides, f"wandb.group={cell.config['wandb']['group'] or self.name}"], self.flags
+        )
         status, problem = _status(cell.folder)
         if code == 0 and status is not None and status.state == "done":
             outcome.state, outcome.reason = "done", None
@@ -103,7 +105,11 @@ class Sweep:
         outcome.reason = reason or describe(code)
 
     def _record(self) -> None:
-        content = {"id": self.name, "study": self.study, "cells": [asdict(outcome) for outcome in self.outcomes]}
+        content = {
+            "id": self.name,
+            "study": self.study,
+            "cells": [asdict(outcome) for outcome in self.outcomes],
+        }
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(self.path, json.dumps(content, indent=2).encode() + b"\n")
 
@@ -113,7 +119,9 @@ class Sweep:
         done = sum(outcome.state == "done" for outcome in self.outcomes)
         print(f"\nsweep {self.name}: {done} of {len(self.cells)} runs done, {len(failed)} failed", flush=True)
         for outcome in failed:
-            print(f"  {outcome.state}: {' '.join(outcome.overrides)}\n    {outcome.reason}\n    {outcome.run}")
+            print(
+                f"  {outcome.state}: {' '.join(outcome.overrides)}\n    {outcome.reason}\n    {outcome.run}"
+            )
         if failed:
             print("The same command again runs only what is missing.", flush=True)
         return 1 if failed else 0
