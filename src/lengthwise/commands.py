@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from lengthwise.config import (
     refuse_lists,
     register_schema,
 )
-from lengthwise.errors import ConfigError, RunError
+from lengthwise.errors import ConfigError
 from lengthwise.paths import conf_dir
 from lengthwise.sweeps.grid import expand
 from lengthwise.sweeps.job import ONE_OF_MANY
@@ -49,8 +50,10 @@ Three things to try next:
 
 def train(arguments: list[str]) -> int:
     cells, flags, overrides, is_sweep = _composed(arguments)
-    study = cells[0].config["study"] if len(cells) == 1 else {}
-    if study.get("grids"):
+    study: dict[str, Any] | None = next(
+        (c.config["study"] for c in cells if c.config["study"].get("grids")), None
+    )
+    if study is not None:
         if is_sweep:
             raise ConfigError(
                 f"study={study.get('name')} brings its own axes: run it without -m, or add study.grids=null"
@@ -118,14 +121,17 @@ def _composed(arguments: list[str]) -> tuple[list[Cell], list[str], list[str], b
             errors.append(error)
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors reach us as exceptions
-    sys.argv[1:] = arguments
-    try:
-        hydra.main(config_path=str(conf_dir()), config_name=CONFIG_NAME, version_base="1.3")(collect)()
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(explain(error)) from error
-    except OSError as error:
-        where = f"{error.filename}: {error.strerror}"
-        raise RunError(f"cannot write {where}. Choose another folder with outputs=") from error
+    with tempfile.TemporaryDirectory(prefix="lengthwise-") as scratch:
+        # Hydra writes down a multirun before its cells are composed, hence checked; our record is outputs/sweeps.
+        place = arguments.index(options.overrides[0]) if options.overrides else len(arguments)
+        own = sys.argv
+        sys.argv = [own[0], *arguments[:place], f"hydra.sweep.dir={scratch}", *arguments[place:]]
+        try:
+            hydra.main(config_path=str(conf_dir()), config_name=CONFIG_NAME, version_base="1.3")(collect)()
+        except (HydraException, OmegaConfBaseException) as error:
+            raise ConfigError(explain(error)) from error
+        finally:
+            sys.argv = own
     if errors:
         raise errors[0]
     if not cells:  # --cfg, --info and the like have printed what was asked for

@@ -16,7 +16,7 @@ from lengthwise.config import check, hint
 from lengthwise.console import say
 from lengthwise.errors import ConfigError, RunError
 from lengthwise.evaluation.length import evaluation_id
-from lengthwise.measure import TRAINED, headline, measure
+from lengthwise.measure import TRAINED, headline, measure, note
 from lengthwise.runs import RunFolder, find_run
 
 _ALLOWED = ("evaluation", "pe")
@@ -52,8 +52,7 @@ def evaluate(overrides: Sequence[str]) -> tuple[RunFolder, str]:
         if rows and name == TRAINED:
             status.results |= headline(folder, trained, model)
         if rows:
-            known = set(status.evaluations.get(name, [])) | {row["length"] for row in rows}
-            status.evaluations[name] = sorted(known)
+            note(status, rows, name)
             folder.write_status(status)
         say(f"run {folder.name}: {len({row['length'] for row in rows})} lengths added to {folder.length_csv}")
     return folder, name

@@ -11,7 +11,7 @@ from lengthwise.evaluation.length import evaluate_lengths, summarise, with_basel
 from lengthwise.evaluation.symmetry import certificate
 from lengthwise.evaluation.verdict import verdicts
 from lengthwise.nn import Transformer
-from lengthwise.runs import RunFolder, Table, read_table
+from lengthwise.runs import RunFolder, Status, Table, read_table
 from lengthwise.runs.tables import LENGTH_COLUMNS, LENGTH_KEY, SYMMETRY_COLUMNS, SYMMETRY_KEY
 from lengthwise.tasks import Layout, Task, shared_items, test_items
 from lengthwise.training.callbacks.checkpoints import load_weights
@@ -173,15 +173,30 @@ def symmetry_length(config: dict[str, Any]) -> int:
     return config["evaluation"]["symmetry_length"] or max(config["data"]["lengths"])
 
 
+def tested(folder: RunFolder, checkpoint: str) -> list[Row]:
+    """The rows of ``length.csv`` for a checkpoint's present weights, with the options they were trained with."""
+    head = {"checkpoint": checkpoint, "evaluation_id": TRAINED}
+    rows = [row for row in read_table(folder.length_csv) if all(row[key] == head[key] for key in head)]
+    newest = max(
+        (row["step"] for row in rows), default=0
+    )  # a run that was extended keeps rows of earlier weights
+    return [row for row in rows if row["step"] == newest]
+
+
+def note(status: Status, rows: Sequence[Row], evaluation_id: str = TRAINED) -> None:
+    """Enter the lengths of `rows`, new in ``length.csv``, under their evaluation."""
+    known = status.evaluations.get(evaluation_id, [])
+    status.evaluations[evaluation_id] = sorted({*known, *(row["length"] for row in rows)})
+
+
 def headline(folder: RunFolder, config: dict[str, Any], model: Transformer) -> dict[str, Any]:
     """The figures that runs are sorted by, from the folder's tables: flat names, plain numbers.
 
     ``<checkpoint>/<measure>/in_distribution``, ``…/extrapolation``, ``…/reach``; the symmetry verdicts.
     """
     figures: dict[str, Any] = {}
-    rows = [row for row in read_table(folder.length_csv) if row["evaluation_id"] == TRAINED]
     for checkpoint in config["evaluation"]["checkpoints"]:
-        of_checkpoint = [row for row in rows if row["checkpoint"] == checkpoint]
+        of_checkpoint = tested(folder, checkpoint)
         if not of_checkpoint:
             continue
         for measure, values in summarise(of_checkpoint, config["data"]["lengths"]).items():

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from pytorch_lightning import Callback, Trainer
+from pytorch_lightning.callbacks import LambdaCallback
 
 from lengthwise.build import build, build_parts
 from lengthwise.console import say
 from lengthwise.errors import ConfigError
 from lengthwise.evaluation.symmetry import probe
-from lengthwise.measure import headline, measure, record_symmetry, symmetry_length
+from lengthwise.measure import headline, measure, note, record_symmetry, symmetry_length, tested
 from lengthwise.nn import Transformer
 from lengthwise.runs import RunFolder, Status, describe_start, factors, record_start
 from lengthwise.tasks import Layout, Task
@@ -55,7 +57,8 @@ def train(config: dict[str, Any], argv: Sequence[str] | None = None) -> RunFolde
         say(_announcement(folder, start, config))
         if start.kind != "done":
             _run(folder, config, start, (task, layout, model), argv)
-        elif measure(folder, config, task, layout, model):
+        elif rows := measure(folder, config, task, layout, model):
+            note(start.status, rows)
             start.status.results |= headline(folder, config, model)
             folder.write_status(start.status)
     return folder
@@ -155,16 +158,23 @@ def _run(
             module,
             LengthData(task, layout, data_seed=config["data_seed"], **config["data"]),
             trainer_options,
-            callbacks=_callbacks(folder, config, task, layout, wandb_run),
+            callbacks=[_count_steps(status), *_callbacks(folder, config, task, layout, wandb_run)],
             resume_from=resume,
         )
         status.steps = trainer.global_step
-        rows = measure(folder, config, task, layout, model)
+        note(status, measure(folder, config, task, layout, model))
         status.results |= headline(folder, config, model)
-        wandb_run.log_lengths(
-            [row for row in rows if row["checkpoint"] == config["evaluation"]["checkpoints"][0]]
-        )
+        wandb_run.log_lengths(tested(folder, config["evaluation"]["checkpoints"][0]))
         wandb_run.summarise(status.results)
+
+
+def _count_steps(status: Status) -> Callback:
+    """A run that does not come to its end still says how far it came."""
+
+    def count(trainer: Trainer, *_: object) -> None:
+        status.steps = trainer.global_step
+
+    return LambdaCallback(on_exception=count)
 
 
 def _callbacks(

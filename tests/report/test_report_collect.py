@@ -70,12 +70,13 @@ def test_labels_name_what_differs_and_nothing_else(tmp_path):
     write_run(tmp_path, "rotary", 0, pe__base=500.0)
     write_run(tmp_path, "t5", 0)
     found = set(labels(collect(tmp_path)))
-    assert found == {
-        "rotary norm=pre base=None",
-        "rotary norm=post base=None",
-        "rotary norm=pre base=500.0",
-        "t5 norm=pre",
-    }
+    assert found == {"rotary", "rotary norm=post", "rotary base=500.0", "t5"}  # what most share goes unsaid
+
+
+def test_where_no_choice_is_usual_all_are_named(tmp_path):
+    write_run(tmp_path, "rotary", 0)
+    write_run(tmp_path, "rotary", 0, norm={"_target_": "lengthwise.nn.norm.PostNorm", "_partial_": True})
+    assert set(labels(collect(tmp_path))) == {"rotary norm=pre", "rotary norm=post"}
 
 
 def test_tasks_and_trained_lengths_have_sections_of_their_own(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from lengthwise.errors import ConfigError, RunError
 from lengthwise.runs import RunFolder, Status
-from lengthwise.runs.atomic import write_atomic
+from lengthwise.runs.atomic import explain, write_atomic
 from lengthwise.sweeps.job import describe, run_job
 
 
@@ -110,7 +111,13 @@ class Sweep:
             "study": self.study,
             "cells": [asdict(outcome) for outcome in self.outcomes],
         }
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=self.path.parent).close()
+        except OSError as error:
+            raise RunError(
+                f"cannot write to {self.path.parent}: {explain(error)}. Choose another folder with outputs=<folder>."
+            ) from error
         write_atomic(self.path, json.dumps(content, indent=2).encode() + b"\n")
 
     def _report(self) -> int:
