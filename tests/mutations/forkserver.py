@@ -32,10 +32,9 @@ LIMIT = 120.0
 """Seconds of one job."""
 
 WARM = (
-    "numpy.random", "pandas", "pytest", "pytest_timeout", "_hypothesis_pytestplugin", "_pytest.assertion.rewrite",
-    "_pytest.legacypath", "_pytest.pytester_assertions", "yaml", "omegaconf", "hydra", "hydra.core.override_parser",
-    "rich.progress", "scipy.stats", "scipy.optimize", "scipy.special", "sklearn.datasets", "statsmodels.stats.multitest",
-    "torch", "torch.utils.data", "torch._dynamo", "torch.multiprocessing", "torchmetrics", "pytorch_lightning", "wandb",
+    "numpy.random", "pandas", "pytest", "pytest_timeout", "yaml", "omegaconf", "hydra", "hydra.core.override_parser",
+    "rich.progress", "scipy.stats", "scipy.optimize", "sklearn.datasets", "statsmodels.stats.multitest", "torch",
+    "torch.utils.data", "torch._dynamo", "torch.multiprocessing", "torchmetrics", "pytorch_lightning", "wandb",
 )  # fmt: skip
 
 
@@ -60,6 +59,7 @@ class ForkServer:
         environment |= {
             "PYTHONPATH": os.pathsep.join(paths),
             "OMP_NUM_THREADS": "1",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",  # macOS refuses to fork after some imports otherwise
         }
         self._process = subprocess.Popen(
@@ -126,19 +126,18 @@ def _child(job: dict[str, Any], folder: Path) -> None:
     import pytest
 
     os.setsid()
-    for number, name, flags in (
-        (0, os.devnull, os.O_RDONLY),
-        (1, folder / "output", os.O_CREAT | os.O_WRONLY),
-    ):
-        handle = os.open(name, flags, 0o600)
-        os.dup2(handle, number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(os.open(folder / "output", os.O_CREAT | os.O_WRONLY, 0o600), 1)
     os.dup2(1, 2)
     changed = Changed(job["file"], job["source"]) if job["file"] else None
     if changed is not None:
         sys.meta_path.insert(0, changed)
     failures = Failures()
-    options = ["-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist", f"--basetemp={folder / 'tmp'}"]
-    code = pytest.main([*options, *(["-x"] if job["first"] else []), *job["tests"]], plugins=[failures])
+    options = "-q --tb=short -p pytest_timeout -p no:cacheprovider".split()
+    options.append(f"--basetemp={folder / 'tmp'}")
+    if job["first"]:
+        options.append("-x")
+    code = pytest.main([*options, *job["tests"]], plugins=[failures])
     found = {"code": int(code), "failures": failures.found, "changed": changed is not None and changed.used}
     (folder / "outcome.json").write_text(json.dumps(found))
 

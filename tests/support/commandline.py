@@ -7,7 +7,7 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -44,9 +44,16 @@ def in_process(folder: Path, command: str, *arguments: str) -> Result:
 
 
 def in_own_process(
-    folder: Path, *arguments: str, timeout: float = 240, environment: Mapping[str, str] | None = None
+    folder: Path,
+    *arguments: str,
+    timeout: float = 240,
+    environment: Mapping[str, str] | None = None,
+    prepare: Callable[[], None] | None = None,
 ) -> Result:
-    """``lengthwise <arguments>`` with `folder` as the working folder, in a process group of its own."""
+    """``lengthwise <arguments>`` with `folder` as the working folder, in a process group of its own.
+
+    `prepare` is called in the new process before Python starts there.
+    """
     path = os.pathsep.join(filter(None, [str(_TESTS), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
         [sys.executable, "-m", "lengthwise", *arguments],
@@ -56,5 +63,6 @@ def in_own_process(
         text=True,
         timeout=timeout,
         start_new_session=True,
+        preexec_fn=prepare,
     )
     return Result(done.returncode, done.stdout, done.stderr)

@@ -42,6 +42,19 @@ def test_seeds_reach_training(tmp_path):
     assert base != first_losses("d", init_seed=1)
 
 
+def test_dropout_is_drawn_afresh_for_each_micro_batch_step_and_seed(monkeypatch):
+    def seeds(init_seed: int) -> list[int]:
+        found: list[int] = []
+        monkeypatch.setattr("lengthwise.training.module.torch.manual_seed", found.append)
+        data = tiny_data()
+        fit(tiny_module(data, init_seed=init_seed), data, tiny_options(max_steps=3, accumulate=2))
+        return found
+
+    drawn, other = seeds(0), seeds(1)
+    assert len(drawn) == len(other) == 6
+    assert len({*drawn, *other}) == 12
+
+
 def test_a_loss_that_is_not_finite_stops_the_run_and_leaves_no_such_checkpoint(tmp_path):
     class Poison(pl.Callback):
         def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:

@@ -60,6 +60,27 @@ def test_outside_the_encoding_the_groups_are_those_without_one(position):
     assert {name: other[name] for name in plain} == plain
 
 
+class Foreign(PositionEncoding):
+    """An encoding that holds a linear map and a bare matrix."""
+
+    acts_on = "embedding"
+
+    def __init__(self, sizes: lw.Sizes) -> None:
+        super().__init__(sizes)
+        self.map = nn.Linear(sizes.width, sizes.width)
+        self.rows = nn.Parameter(torch.randn(8, sizes.width))
+
+
+def test_tables_outside_embeddings_and_whatever_an_encoding_holds_are_not_decayed():
+    foreign = groups_by_name(model_with(Foreign))
+    inside = {name: decayed for name, decayed in foreign.items() if name.startswith("stack.position.")}
+    assert len(inside) == 3 and not any(inside.values())
+    assert foreign["stack.layers.0.attention.query.weight"]
+    fixed = groups_by_name(lw.Encoder(11, width=16, layers=1, heads=2, attention=lw.FixedAttention))
+    assert not fixed["stack.layers.0.attention.table"]
+    assert fixed["stack.layers.0.attention.value.weight"]
+
+
 def test_there_are_decayed_and_undecayed_parameters_at_all():
     assert set(groups_by_name(model_with(lw.position.Learned)).values()) == {True, False}
 

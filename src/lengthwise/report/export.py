@@ -20,10 +20,14 @@ def export_results(outputs: str | Path, folder: str | Path, *, runs: Sequence[st
     outputs, folder = Path(outputs), Path(folder)
     collection = collect(outputs, runs=runs)
     (folder / "configs").mkdir(parents=True, exist_ok=True)
-    for name in ("runs", "lengths", "symmetry"):
-        frame = getattr(collection, name)
-        text = frame.to_csv(index=False, lineterminator="\n")
-        write_atomic(folder / f"{name.replace('lengths', 'length')}.csv", text.encode())
+    symmetry = collection.symmetry
+    if not symmetry.empty:  # hidden layers explain a result and are not one
+        symmetry = symmetry[symmetry["quantity"].isin(("inputs", "answer"))]
+    for name, frame in (("runs", collection.runs), ("length", collection.lengths), ("symmetry", symmetry)):
+        text = frame.drop(columns=["group", "setting"], errors="ignore").to_csv(
+            index=False, lineterminator="\n"
+        )
+        write_atomic(folder / f"{name}.csv", text.encode())
     write_atomic(folder / "summary.md", summary(collection).encode())
     for run in collection.runs["run"]:
         write_atomic(

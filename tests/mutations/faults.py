@@ -1,0 +1,824 @@
+"""Faults that the tests must catch: each a small change to the code, and the test that turns red by it.
+
+Most are faults that projects like this one have really had: they train, they give numbers, and the numbers are wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fault:
+    """In `file` (below the package), `old`, which is there exactly once, becomes `new`; then `test` fails."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    test: str
+
+
+BATTERY = "tests/nn/test_battery.py::test_property"
+CAUSAL, REVERSAL, PADS = "causality", "reversal", "pad_invariance"
+EQUATIONS = "tests/nn/test_attention_equations.py"
+MASKS = "tests/nn/test_masks.py"
+NUMERICS = "tests/nn/test_position_numerics.py"
+INIT = "tests/nn/test_initial_values.py"
+PLACEMENT = "tests/nn/test_norm_placement.py"
+STREAMS = "tests/keyed/test_random_streams.py"
+DATA = "tests/training/test_data.py"
+ITEMS = "tests/tasks/test_task_items.py"
+LAYOUTS = "tests/tasks/test_task_layouts.py"
+LENGTHS = "tests/evaluation/test_lengths.py"
+DECODING = "tests/evaluation/test_decoding.py"
+SYMMETRY = "tests/evaluation/test_symmetry.py"
+METRICS = "tests/training/test_metrics.py"
+OPTIM = "tests/training/test_optim.py"
+CHECKPOINTS = "tests/training/test_checkpoints.py"
+RESUME = "tests/training/test_resume.py"
+FIT = "tests/training/test_fit.py"
+IDENTITY = "tests/runs/test_identity.py"
+REFUSALS = "tests/config/test_config_refusals.py"
+RUN = "tests/cli/test_pipeline.py"
+STATISTICS = "tests/report/test_report_statistics.py"
+
+MASKING = [
+    Fault(
+        "causal mask off by one",
+        "nn/attention/kernel.py",
+        "dtype=torch.bool, device=device).tril()",
+        "dtype=torch.bool, device=device).tril(1)",
+        f"{BATTERY}[scaled-none-{CAUSAL}]",
+    ),
+    Fault(
+        "causal mask hides the token itself",
+        "nn/attention/kernel.py",
+        "dtype=torch.bool, device=device).tril()",
+        "dtype=torch.bool, device=device).tril(-1)",
+        f"{EQUATIONS}::test_equal_to_pytorch[False-True-True-2]",
+    ),
+    Fault(
+        "causal mask dropped where there are pads",
+        "nn/attention/kernel.py",
+        "    if causal:\n",
+        "    if causal and num_queries == 0:\n",
+        f"{BATTERY}[scaled-none-{CAUSAL}]",
+    ),
+    Fault(
+        "causal mask dropped where there are no pads",
+        "nn/attention/kernel.py",
+        "dropout_p=dropout, is_causal=causal",
+        "dropout_p=dropout, is_causal=False",
+        f"{BATTERY}[scaled-none-{CAUSAL}]",
+    ),
+    Fault(
+        "causal mask dropped where there is a bias",
+        "nn/attention/kernel.py",
+        "allowed = lower_triangle(q.shape[-2], k.shape[-2], q.device)",
+        "allowed = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device)",
+        f"{BATTERY}[scaled-alibi-{CAUSAL}]",
+    ),
+    Fault(
+        "causal mask dropped when maps are asked for",
+        "nn/attention/base.py",
+        "causal, allowed = context.causal, context.allowed",
+        "causal, allowed = context.causal and maps is None, context.allowed",
+        f"{BATTERY}[scaled-none-path_agreement]",
+    ),
+    Fault(
+        "maps that show no causal mask",
+        "nn/attention/kernel.py",
+        "if allowed is None and causal:",
+        "if allowed is None and causal is None:",
+        f"{EQUATIONS}::test_equal_to_pytorch[False-False-True-2]",
+    ),
+    Fault(
+        "pads unmasked",
+        "nn/attention/kernel.py",
+        "allowed = key_mask[:, None, None, :]",
+        "allowed = torch.ones_like(key_mask)[:, None, None, :]",
+        f"{BATTERY}[scaled-none-{PADS}]",
+    ),
+    Fault(
+        "mask polarity flipped",
+        "nn/attention/kernel.py",
+        "mask = allowed if bias is None",
+        "mask = ~allowed if bias is None",
+        f"{EQUATIONS}::test_equal_to_pytorch[False-True-False-2]",
+    ),
+    Fault(
+        "a query without keys reads nothing",
+        "nn/attention/kernel.py",
+        "allowed = allowed | (itself & ~allowed.any(dim=-1, keepdim=True))",
+        "del itself",
+        f"{MASKS}::test_a_query_without_keys_reads_itself",
+    ),
+    Fault(
+        "a sample without real tokens gives NaN",
+        "nn/stack.py",
+        "batch.key_mask | ~batch.key_mask.any(dim=1, keepdim=True)",
+        "batch.key_mask",
+        f"{MASKS}::test_a_sample_without_a_real_token[dtype0-HardAttention-Encoder]",
+    ),
+    Fault(
+        "the source's pads are read across",
+        "nn/stack.py",
+        "allowed=allowed_keys(count, memory.x.shape[1], False, memory.key_mask)",
+        "allowed=None",
+        f"{MASKS}::test_cross_attention_hides_the_sources_pads",
+    ),
+    Fault(
+        "pads count in the mean that is read",
+        "nn/transformer.py",
+        "    if key_mask is None:\n        return x.mean",
+        "    if True:\n        return x.mean",
+        f"{MASKS}::test_the_mean_readout_ignores_pads[NoPosition]",
+    ),
+]
+
+ATTENTION = [
+    Fault(
+        "heads split without transposing",
+        "nn/attention/base.py",
+        "x.unflatten(-1, (heads, -1)).transpose(1, 2)",
+        "x.reshape(x.shape[0], heads, x.shape[1], -1)",
+        f"{EQUATIONS}::test_dot_product_attention[ScaledAttention-2]",
+    ),
+    Fault(
+        "heads joined without transposing",
+        "nn/attention/base.py",
+        "heads.transpose(1, 2).flatten(2)",
+        "heads.reshape(heads.shape[0], heads.shape[2], -1)",
+        f"{EQUATIONS}::test_equal_to_pytorch[False-False-False-2]",
+    ),
+    Fault(
+        "samples read their batch-mates",
+        "nn/attention/scaled.py",
+        "self.key(source), self.value(source)\n",
+        "self.key(source), self.value(source + 1e-3 * source.mean(0))\n",
+        f"{BATTERY}[scaled-none-batch_independence]",
+    ),
+    Fault(
+        "scale by the full width",
+        "nn/attention/scaled.py",
+        "self.logit_scale(key_dim)",
+        "self.logit_scale(width)",
+        f"{EQUATIONS}::test_dot_product_attention[ScaledAttention-4]",
+    ),
+    Fault(
+        "scale missing",
+        "nn/attention/scaled.py",
+        "return key_dim**-0.5",
+        "return 1.0",
+        f"{EQUATIONS}::test_dot_product_attention[ScaledAttention-1]",
+    ),
+    Fault(
+        "the fused kernel's own scale",
+        "nn/attention/kernel.py",
+        "is_causal=causal, scale=scale",
+        "is_causal=causal",
+        f"{EQUATIONS}::test_dot_product_attention[UnscaledAttention-2]",
+    ),
+    Fault(
+        "attention dropout on in evaluation",
+        "nn/attention/base.py",
+        "self.dropout if self.training else 0.0",
+        "self.dropout",
+        f"{MASKS}::test_dropout_ends_with_training[ScaledAttention]",
+    ),
+    Fault(
+        "pre-norm adds the residual to the normalised input",
+        "nn/norm.py",
+        "return self.add(x, sublayer(self.before(x)))",
+        "return self.add(self.before(x), sublayer(self.before(x)))",
+        f"{PLACEMENT}::test_silent_sublayers_leave_the_residual_stream",
+    ),
+    Fault(
+        "one more norm after a post-norm stack",
+        "nn/stack.py",
+        "if self._placement.final else nn.Identity()",
+        "if True else nn.Identity()",
+        f"{PLACEMENT}::test_pre_norm_ends_with_one_norm_and_post_norm_does_not[post-4]",
+    ),
+]
+
+POSITION = [
+    Fault(
+        "position row shifted by one",
+        "nn/position/embedding.py",
+        "context.query_numbers() + self.origin",
+        "context.query_numbers() + self.origin + 1",
+        f"{NUMERICS}::test_the_notes_construction[4-4-100]",
+    ),
+    Fault(
+        "one row added to every token",
+        "nn/position/embedding.py",
+        "return x + r\n",
+        "return x + r[:, -1:]\n",
+        f"{NUMERICS}::test_row_t_goes_to_token_t",
+    ),
+    Fault(
+        "sinusoid's exponent is the column index, twice",
+        "nn/position/sinusoidal.py",
+        "base ** (-i / self.columns)",
+        "base ** (-2 * i / self.columns)",
+        f"{NUMERICS}::test_width_four_position_one",
+    ),
+    Fault(
+        "sinusoid's phases by a matrix product under autocast",
+        "nn/position/sinusoidal.py",
+        "numbers[..., None].to(dtype) * self.frequencies.like(numbers.device, dtype)",
+        "numbers[..., None].to(dtype) @ self.frequencies.like(numbers.device, dtype)[None]",
+        f"{BATTERY.replace('property', 'tables_in_bfloat16_are_the_float32_tables_rounded')}[sinusoidal]",
+    ),
+    Fault(
+        "frequencies of a float64 model in float32",
+        "nn/position/contract.py",
+        "torch.tensor(self.values, dtype=dtype, device=device)",
+        "torch.tensor(self.values, device=device).to(dtype)",
+        f"{NUMERICS}::test_the_notes_construction[100-128-10000]",
+    ),
+    Fault(
+        "rotary tables in bfloat16",
+        "nn/position/rotary.py",
+        "dtype = torch.promote_types(x.dtype, torch.float32)",
+        "dtype = x.dtype",
+        f"{BATTERY.replace('property', 'rotation_in_bfloat16')}[False]",
+    ),
+    Fault(
+        "rotary's table of neighbours turns halves",
+        "nn/position/rotary.py",
+        "turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)",
+        "half = torch.cat(x.chunk(2, -1)[::-1], -1) * torch.tensor([-1, 1]).repeat_interleave(x.shape[-1] // 2)\n"
+        "        turned = (x * cos.repeat_interleave(2, -1) + half * sin.repeat_interleave(2, -1))[..., None]",
+        f"{NUMERICS}::test_rotary_score_is_relative_and_keeps_norms",
+    ),
+    Fault(
+        "rotary turns along the heads",
+        "nn/position/rotary.py",
+        "numbers[:, None, :, None]",
+        "numbers[:, : x.shape[1], None, None]",
+        f"{NUMERICS}::test_rotary_turns_by_position_not_by_head",
+    ),
+    Fault(
+        "rotary turns keys backwards",
+        "nn/position/rotary.py",
+        "self._turn(k, context.key_numbers())",
+        "self._turn(k, -context.key_numbers())",
+        f"{BATTERY}[scaled-rotary-shift]",
+    ),
+    Fault(
+        "ALiBi's sign flipped",
+        "nn/position/alibi.py",
+        "return -self.slopes",
+        "return self.slopes",
+        f"{NUMERICS}::test_alibi_weights_fall_with_distance[False]",
+    ),
+    Fault(
+        "ALiBi's plain formula for six heads",
+        "nn/position/alibi.py",
+        "return exact if power == heads else",
+        "return [2 ** (-8 * h / heads) for h in range(1, heads + 1)] or",
+        f"{NUMERICS}::test_alibi_slopes[6-expected2]",
+    ),
+    Fault(
+        "ALiBi's slopes begin at one",
+        "nn/position/alibi.py",
+        "for h in range(1, power + 1)",
+        "for h in range(power)",
+        f"{NUMERICS}::test_alibi_slopes[8-expected3]",
+    ),
+    Fault(
+        "ALiBi's slopes kept on the class",
+        "nn/position/alibi.py",
+        "self.slopes = Constant(slopes(sizes.heads))",
+        "self.slopes = self.__class__.kept = getattr(self, 'kept', None) or Constant(slopes(sizes.heads))",
+        f"{NUMERICS}::test_alibi_slopes[12-expected4]",
+    ),
+    Fault(
+        "one-row ALiBi in both directions",
+        "nn/position/alibi.py",
+        "context.offsets().abs()[:, None]",
+        "-context.offsets()[:, None]",
+        f"{BATTERY}[scaled-alibi-{REVERSAL}]",
+    ),
+    Fault(
+        "T5's buckets ahead and behind exchanged",
+        "nn/position/t5.py",
+        "self.buckets_behind * (offsets > 0)",
+        "self.buckets_behind * (offsets < 0)",
+        f"{NUMERICS}::test_t5_buckets[False]",
+    ),
+    Fault(
+        "T5's buckets end one distance late",
+        "nn/position/t5.py",
+        "torch.bucketize(distances, self.starts, right=True)",
+        "torch.bucketize(distances, self.starts)",
+        f"{NUMERICS}::test_t5_buckets[True]",
+    ),
+    Fault(
+        "unit interval of the padded length",
+        "nn/position/unit_interval.py",
+        "context.key_mask.sum(dim=1, keepdim=True)",
+        "context.num_keys",
+        f"{NUMERICS}::test_unit_interval_uses_the_samples_own_length",
+    ),
+    Fault(
+        "a learned table begins again past its end",
+        "nn/position/learned.py",
+        "        if self.max_length is not None and last >= self.max_length:",
+        "        numbers = numbers % self.table.num_embeddings\n        if last < 0:",
+        f"{NUMERICS}::test_learned_beyond_its_training[untrained]",
+    ),
+    Fault(
+        "untrained rows without a flag",
+        "nn/position/learned.py",
+        "if flag and num_positions > self.trained",
+        "if flag and num_positions > self.table.num_embeddings",
+        f"{NUMERICS}::test_learned_beyond_its_training[untrained]",
+    ),
+    Fault(
+        "pads on the left are counted as positions",
+        "nn/stack.py",
+        "if batch.positions is None and pad_before_real:",
+        "if batch.positions is not None and pad_before_real:",
+        f"{BATTERY}[scaled-sinusoidal-{PADS}]",
+    ),
+]
+
+RANDOMNESS = [
+    Fault(
+        "layers start equal",
+        "nn/init.py",
+        'philox("init", seed, name)',
+        'philox("init", seed, "".join(letter for letter in name if not letter.isdigit()))',
+        f"{INIT}::test_layers_and_heads_start_different[Rotary-ScaledAttention]",
+    ),
+    Fault(
+        "initial values from one shared stream",
+        "nn/init.py",
+        'philox("init", seed, name)',
+        'model.__dict__.setdefault("_stream", philox("init", seed))',
+        f"{INIT}::test_one_change_is_one_change[position-Encoder]",
+    ),
+    Fault(
+        "initial values without the seed",
+        "nn/init.py",
+        'philox("init", seed, name)',
+        'philox("init", name)',
+        f"{INIT}::test_values_depend_on_seed_and_name_alone",
+    ),
+    Fault(
+        "a longer table has other first rows",
+        "nn/init.py",
+        "tuple(parameter.shape))\n",
+        "tuple(parameter.shape)[::-1]).T\n",
+        f"{INIT}::test_a_longer_table_starts_with_the_shorter_ones_rows",
+    ),
+    Fault(
+        "keys of 32 bits",
+        "keyed.py",
+        'int.from_bytes(digest(*key), "little")',
+        'int.from_bytes(digest(*key), "little") % 2**32',
+        f"{STREAMS}::test_all_128_bits_of_a_key_reach_the_generator",
+    ),
+    Fault(
+        "data seed cut to 32 bits",
+        "training/data.py",
+        'philox("batch", split, data_seed, step)',
+        'philox("batch", split, data_seed % 2**32, step)',
+        f"{DATA}::test_seed_step_and_split_all_reach_the_data[{{'seed': 4294967296}}]",
+    ),
+    Fault(
+        "the seed does not reach the data",
+        "training/data.py",
+        'philox("batch", split, data_seed, step)',
+        'philox("batch", split, step)',
+        f"{DATA}::test_seed_step_and_split_all_reach_the_data[{{'seed': 1}}]",
+    ),
+    Fault(
+        "a run's data seed is dropped",
+        "pipeline.py",
+        'data_seed=config["data_seed"]',
+        "data_seed=0",
+        f"{RUN}::test_both_seeds_reach_what_they_are_for",
+    ),
+    Fault(
+        "a run's dropout has no seed",
+        "pipeline.py",
+        'init_seed=config["init_seed"]',
+        "init_seed=0",
+        f"{RUN}::test_both_seeds_reach_what_they_are_for",
+    ),
+    Fault(
+        "a run's initial values follow the data seed",
+        "build.py",
+        'seed=config["init_seed"]',
+        'seed=config["data_seed"]',
+        f"{RUN}::test_both_seeds_reach_what_they_are_for",
+    ),
+    Fault(
+        "the same batch at each step",
+        "training/data.py",
+        "step=0 if self.repeat_batch else step",
+        "step=0",
+        f"{DATA}::test_the_stream_starts_at_the_step_the_trainer_stands_at",
+    ),
+    Fault(
+        "rank dropped from the slicing",
+        "training/data.py",
+        "start = (index * world + rank) * size",
+        "start = index * world * size",
+        f"{DATA}::test_ranks_and_micro_batches_share_out_the_batch[2-1]",
+    ),
+    Fault(
+        "every rank validates on all items",
+        "training/data.py",
+        "chunk.rows(slice(rank, None, world))",
+        "chunk.rows(slice(0, None))",
+        f"{DATA}::test_validation_items_are_on_exactly_one_rank_each[2-33]",
+    ),
+    Fault(
+        "test items keyed by the seed",
+        "tasks/items.py",
+        'philox("items", split, task.identity',
+        'philox("items", __import__("torch").initial_seed(), split, task.identity',
+        f"{ITEMS}::test_items_depend_on_task_length_and_index_only[last]",
+    ),
+    Fault(
+        "test items keyed by their count",
+        "tasks/items.py",
+        "_block(task, split, length, index) for",
+        "_block(task, split, length, index + 1000 * count) for",
+        f"{ITEMS}::test_items_depend_on_task_length_and_index_only[last]",
+    ),
+    Fault(
+        "test items depend on the lengths tested before",
+        "evaluation/length.py",
+        "examples = test_items(task, length, count)",
+        'stream = model.__dict__.setdefault("_items", np.random.default_rng(0))\n'
+        '    examples = task.generate(np.full(count, length), stream, "test")',
+        f"{LENGTHS}::test_the_list_of_lengths_changes_nothing",
+    ),
+    Fault(
+        "validation items are test items",
+        "tasks/items.py",
+        'return _items(task, "val", length, count)',
+        'return _items(task, "test", length, count)',
+        f"{ITEMS}::test_items_depend_on_task_length_and_index_only[last]",
+    ),
+    Fault(
+        "dropout that is not keyed",
+        "training/module.py",
+        'torch.manual_seed(seed63("dropout"',
+        'max(0, seed63("dropout"',
+        f"{RESUME}::test_resumed_is_bit_equal_to_unbroken[6]",
+    ),
+    Fault(
+        "the same dropout at each step",
+        "training/module.py",
+        "self.init_seed, micro.step, micro.index",
+        "self.init_seed, micro.index",
+        f"{FIT}::test_dropout_is_drawn_afresh_for_each_micro_batch_step_and_seed",
+    ),
+    Fault(
+        "the same dropout in each micro-batch",
+        "training/module.py",
+        "self.init_seed, micro.step, micro.index",
+        "self.init_seed, micro.step",
+        f"{FIT}::test_dropout_is_drawn_afresh_for_each_micro_batch_step_and_seed",
+    ),
+]
+
+TASKS = [
+    Fault(
+        "twins are not neighbours",
+        "tasks/contract.py",
+        "np.arange(2 * len(first)).reshape(2, -1).T.ravel()",
+        "np.arange(2 * len(first))",
+        f"{ITEMS}::test_word_order_items_are_anagram_twins[10-7]",
+    ),
+    Fault(
+        "twins have the same label",
+        "tasks/word_order.py",
+        "good + bad - examples.answers[:, 0], examples.evidence",
+        "examples.answers[:, 0], examples.evidence",
+        f"{ITEMS}::test_word_order_items_are_anagram_twins[10-7]",
+    ),
+    Fault(
+        "answers are read one place early",
+        "tasks/layout.py",
+        "return lengths + self.input_start  # the separator",
+        "return lengths + self.input_start - 1  # the separator",
+        f"{LAYOUTS}::test_hand_written_rows[label-False-decoder-end-tokens3-targets3]",
+    ),
+    Fault(
+        "a decoder is shown the answer it must give",
+        "tasks/layout.py",
+        "_place(tokens, behind + 1, examples.answers",
+        "_place(tokens, behind, examples.answers",
+        f"{LAYOUTS}::test_hand_written_rows[sequence-False-decoder-end-tokens10-targets10]",
+    ),
+    Fault(
+        "sort sorts the pads in",
+        "tasks/strings.py",
+        "np.where(real_places(lengths), inputs, len(self.symbols))",
+        "inputs",
+        "tests/tasks/test_task_solvers.py::test_generator_agrees_with_the_slow_solver[sort-{'symbols': 12}]",
+    ),
+]
+
+MEASURING = [
+    Fault(
+        "loss is a mean of means under accumulation",
+        "training/module.py",
+        "/ max(1, micro.answer_tokens)",
+        "/ (micro.count * (micro.batch.targets >= 0).sum())",
+        "tests/training/test_loss.py::test_training_with_accumulation_reaches_the_same_weights",
+    ),
+    Fault(
+        "macro-averaged accuracy",
+        "training/metrics.py",
+        "self.correct += (right & symbols).sum()",
+        "kinds = [right[symbols & (targets == kind)].double().mean() for kind in targets[symbols].unique()]\n"
+        "        self.correct += (torch.stack(kinds).mean() * symbols.sum()).long()",
+        f"{METRICS}::test_token_accuracy_is_micro_averaged",
+    ),
+    Fault(
+        "the end symbol counts in token accuracy, training",
+        "training/metrics.py",
+        "scored if self.eos is None else scored & (targets != self.eos)",
+        "scored",
+        f"{METRICS}::test_the_end_symbol_counts_for_exact_match_and_not_for_accuracy",
+    ),
+    Fault(
+        "the end symbol counts in token accuracy, testing",
+        "evaluation/scores.py",
+        "symbols = scored & (targets != end)",
+        "symbols = scored",
+        f"{LENGTHS}::test_one_wrong_symbol_fails_the_sequence_but_not_the_symbols",
+    ),
+    Fault(
+        "exact match is a mean over symbols, training",
+        "training/metrics.py",
+        "self.exact.double() / self.sequences",
+        "self.correct.double() / self.symbols",
+        f"{METRICS}::test_the_end_symbol_counts_for_exact_match_and_not_for_accuracy",
+    ),
+    Fault(
+        "exact match is a mean over symbols, testing",
+        "evaluation/scores.py",
+        "exact=(right | ~scored).all(1)",
+        "exact=((right & scored).sum(1) / scored.sum(1))",
+        f"{LENGTHS}::test_one_wrong_symbol_fails_the_sequence_but_not_the_symbols",
+    ),
+    Fault(
+        "the stratum's border off by one",
+        "evaluation/length.py",
+        "(evidence < longest_trained)",
+        "(evidence <= longest_trained)",
+        f"{LENGTHS}::test_strata_split_by_where_the_evidence_lies",
+    ),
+    Fault(
+        "the border of trained positions taken from the test",
+        "evaluation/length.py",
+        "_strata(examples.evidence, longest_trained)",
+        "_strata(examples.evidence, length)",
+        f"{LENGTHS}::test_strata_split_by_where_the_evidence_lies",
+    ),
+    Fault(
+        "extrapolation over the lengths that an encoding reaches",
+        "evaluation/length.py",
+        "if known and len(known) == len(figures) else None",
+        "if known else None",
+        f"{LENGTHS}::test_summary_does_not_average_over_the_lengths_an_encoding_happens_to_reach",
+    ),
+    Fault(
+        "teacher forcing where a prefix is not stable",
+        "evaluation/length.py",
+        'return "teacher_forced" if model.prefix_stable else "greedy"',
+        'return "teacher_forced"',
+        f"{LENGTHS}::test_right_answers_score_one_when_really_decoded[Reverse-decoder]",
+    ),
+    Fault(
+        "interpolated positions called prefix-stable",
+        "nn/position/learned.py",
+        'self.prefix_stable = beyond != "interpolate"',
+        "self.prefix_stable = True",
+        f"{DECODING}::test_it_does_not_where_a_prefix_depends_on_the_length",
+    ),
+    Fault(
+        "decoding begins with the true answer in place",
+        "evaluation/decoding.py",
+        "tokens = torch.where(columns <= prompt[:, None], tokens, end)",
+        "tokens = torch.where(columns <= width, tokens, end)",
+        f"{DECODING}::test_not_even_the_masked_places_hold_an_answer",
+    ),
+    Fault(
+        "the last weights are tested as the best",
+        "measure.py",
+        'load_weights(model, folder.checkpoints / f"{checkpoint}.ckpt")',
+        'load_weights(model, folder.checkpoints / "last.ckpt")',
+        f"{RUN}::test_each_checkpoint_is_tested_with_its_own_weights",
+    ),
+    Fault(
+        "dropout on while testing",
+        "evaluation/modes.py",
+        "    model.eval()\n",
+        "    model.train()\n",
+        f"{LENGTHS}::test_dropout_is_off",
+    ),
+    Fault(
+        "equivariance error without undoing the permutation",
+        "evaluation/symmetry.py",
+        "expected = f_x.gather(1, index.unsqueeze(-1).expand(-1, -1, f_x.shape[2]))",
+        "expected = f_x",
+        f"{SYMMETRY}::test_no_encoding_is_equivariant_in_every_way",
+    ),
+    Fault(
+        "the second normalisation of the symmetry error dropped",
+        "evaluation/symmetry.py",
+        "differences.append(error / spread)",
+        "differences.append(error / size)",
+        f"{SYMMETRY}::test_dividing_twice_exposes_collapse",
+    ),
+    Fault(
+        "the float64 certificate in float32",
+        "evaluation/symmetry.py",
+        "deepcopy(model).to(device=device, dtype=getattr(torch, dtype))",
+        "deepcopy(model).to(device=device)",
+        f"{SYMMETRY}::test_no_encoding_is_equivariant_in_every_way",
+    ),
+    Fault(
+        "the identity is among the permutations",
+        "evaluation/actions.py",
+        "        if (order != np.arange(n)).any():",
+        "        if n:",
+        f"{SYMMETRY}::test_permutations_are_permutations_and_do_something[2-uniform]",
+    ),
+    Fault(
+        "intervals by the normal distribution",
+        "report/statistics.py",
+        "stats.t.ppf(tail, seeds - 1)",
+        "stats.norm.ppf(tail)",
+        f"{STATISTICS}::test_without_item_error_it_is_the_t_interval",
+    ),
+    Fault(
+        "the test items' error left out",
+        "report/statistics.py",
+        "return math.sqrt(t**2 * seed_variance + z**2 * item_variance)",
+        "return math.sqrt(t**2 * seed_variance + 0 * z * item_variance)",
+        f"{STATISTICS}::test_all_right_is_not_certainty",
+    ),
+]
+
+TRAINING = [
+    Fault(
+        "norms and biases are decayed",
+        "training/optim.py",
+        "return parameter.ndim >= 2 and not isinstance",
+        "return not isinstance",
+        f"{OPTIM}::test_each_parameter_is_in_one_group_and_only_matrices_of_maps_are_decayed[NoPosition]",
+    ),
+    Fault(
+        "token embeddings are decayed",
+        "training/optim.py",
+        "_TABLES = (nn.Embedding, nn.EmbeddingBag, FixedAttention)",
+        "_TABLES = (nn.EmbeddingBag, FixedAttention)",
+        f"{OPTIM}::test_each_parameter_is_in_one_group_and_only_matrices_of_maps_are_decayed[NoPosition]",
+    ),
+    Fault(
+        "a fixed attention table is decayed",
+        "training/optim.py",
+        "_TABLES = (nn.Embedding, nn.EmbeddingBag, FixedAttention)",
+        "_TABLES = (nn.Embedding, nn.EmbeddingBag)",
+        f"{OPTIM}::test_tables_outside_embeddings_and_whatever_an_encoding_holds_are_not_decayed",
+    ),
+    Fault(
+        "what an encoding has learned is decayed",
+        "training/optim.py",
+        " and not in_position",
+        "",
+        f"{OPTIM}::test_tables_outside_embeddings_and_whatever_an_encoding_holds_are_not_decayed",
+    ),
+    Fault(
+        "the gradient is not clipped",
+        "training/module.py",
+        "torch.nn.utils.clip_grad_norm_(self.model.parameters(), gradient_clip_val)",
+        "return",
+        f"{FIT}::test_the_gradient_is_clipped_in_every_precision[32-true]",
+    ),
+    Fault(
+        "NaN becomes the best checkpoint",
+        "training/callbacks/checkpoints.py",
+        "            and math.isfinite(score)\n",
+        "",
+        f"{CHECKPOINTS}::test_what_is_not_a_number_is_never_the_best[nan]",
+    ),
+    Fault(
+        "the best checkpoint is the worst",
+        "training/callbacks/checkpoints.py",
+        "score < self.best_score",
+        "score > self.best_score",
+        f"{CHECKPOINTS}::test_best_is_the_lowest_and_last_is_the_last",
+    ),
+    Fault(
+        "the best score is lost on resuming",
+        "training/callbacks/checkpoints.py",
+        'self.best_score, self.best_step = state_dict["best_score"], state_dict["best_step"]',
+        "pass",
+        f"{CHECKPOINTS}::test_the_best_score_survives_a_resume",
+    ),
+    Fault(
+        "diverged weights are saved",
+        "training/callbacks/checkpoints.py",
+        "        refuse_divergence(trainer, module)\n",
+        "",
+        f"{FIT}::test_checkpoints_look_for_themselves",
+    ),
+    Fault(
+        "the record is not cut back on resuming",
+        "training/callbacks/recorder.py",
+        'self._table.cut_back("step", -1 if self._start is None else self._start)',
+        "pass",
+        f"{RESUME}::test_resumed_is_bit_equal_to_unbroken[6]",
+    ),
+    Fault(
+        "the stream of data begins again on resuming",
+        "training/data.py",
+        "        step = trainer.global_step\n",
+        "        step = 0\n",
+        f"{DATA}::test_the_stream_starts_at_the_step_the_trainer_stands_at",
+    ),
+    Fault(
+        "an extended run moves its schedule's horizon",
+        "training/module.py",
+        'self.schedule.steps = state["schedule_steps"]',
+        "pass",
+        f"{RESUME}::test_extending_keeps_the_horizon_of_the_first_start",
+    ),
+]
+
+RUNS = [
+    Fault(
+        "the status says done before the tables are there",
+        "pipeline.py",
+        "note(status, measure(folder,",
+        'status.state = "done"\n        folder.write_status(status)\n        note(status, measure(folder,',
+        f"{RUN}::test_the_status_is_written_last",
+    ),
+    Fault(
+        "identity by where results are written",
+        "runs/identity.py",
+        '_EXCLUDED = ("outputs", ',
+        "_EXCLUDED = (",
+        f"{IDENTITY}::test_what_does_not_matter[outputs-/elsewhere]",
+    ),
+    Fault(
+        "identity without the seeds",
+        "runs/identity.py",
+        '_EXCLUDED = ("outputs", ',
+        '_EXCLUDED = ("init_seed", "data_seed", "outputs", ',
+        f"{IDENTITY}::test_what_matters[init_seed-1]",
+    ),
+    Fault(
+        "10000 and 1e4 are two runs",
+        "runs/identity.py",
+        "return int(value) if value.is_integer() else value",
+        "return value",
+        f"{IDENTITY}::test_what_does_not_matter[pe.base-10000]",
+    ),
+    Fault(
+        "an unknown key is accepted",
+        "config.py",
+        "        if key not in known:\n",
+        "        if key not in known:\n            continue\n        if key is None:\n",
+        f"{REFUSALS}::test_one_clear_message[+modle.width=8-says1]",
+    ),
+    Fault(
+        "an option that a component does not have is accepted",
+        "config.py",
+        "if key in _HYDRA_KEYS or key in allowed:",
+        "if key in _HYDRA_KEYS or allowed is not None:",
+        f"{REFUSALS}::test_options_are_checked_against_the_component[+pe.bse=3-says0]",
+    ),
+    Fault(
+        "two options of one slot are merged",
+        "config.py",
+        "    refuse_lists(overrides)\n    register_schema()",
+        "    register_schema()",
+        f"{REFUSALS}::test_one_clear_message[pe=[rotary,alibi]-says10]",
+    ),
+]
+
+FAULTS = (
+    *MASKING,
+    *ATTENTION,
+    *POSITION,
+    *RANDOMNESS,
+    *TASKS,
+    *MEASURING,
+    *TRAINING,
+    *RUNS,
+)
