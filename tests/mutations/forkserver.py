@@ -133,7 +133,7 @@ def _child(job: dict[str, Any], folder: Path) -> None:
     if changed is not None:
         sys.meta_path.insert(0, changed)
     failures = Failures()
-    options = "-q --tb=short -p pytest_timeout -p no:cacheprovider".split()
+    options = ["-q", "--tb=short", "-p", "pytest_timeout", "-p", "no:cacheprovider"]
     options.append(f"--basetemp={folder / 'tmp'}")
     if job["first"]:
         options.append("-x")
