@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from lengthwise import __version__, usage
 from lengthwise.errors import LengthwiseError
+from lengthwise.sweeps.job import ONE_OF_MANY
 
 USAGE_ERROR = 2
 FAILED = 1
@@ -76,4 +79,7 @@ def _fail(message: str, code: int) -> int:
     if os.environ.get("LENGTHWISE_TRACEBACK") == "1":
         traceback.print_exc()
     print(f"error: {message}", file=sys.stderr)
+    if last_words := os.environ.get(ONE_OF_MANY):
+        with contextlib.suppress(OSError):
+            Path(last_words).write_text(message, encoding="utf-8", errors="replace")
     return code

@@ -16,8 +16,9 @@ from lengthwise.config import check, hint
 from lengthwise.console import say
 from lengthwise.errors import ConfigError, RunError
 from lengthwise.evaluation.length import evaluation_id
-from lengthwise.measure import TRAINED, headline, measure, note
+from lengthwise.measure import headline, measure, note
 from lengthwise.runs import RunFolder, find_run
+from lengthwise.runs.tested import TRAINED
 
 _ALLOWED = ("evaluation", "pe")
 

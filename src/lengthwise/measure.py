@@ -13,6 +13,7 @@ from lengthwise.evaluation.verdict import verdicts
 from lengthwise.nn import Transformer
 from lengthwise.runs import RunFolder, Status, Table, read_table
 from lengthwise.runs.tables import LENGTH_COLUMNS, LENGTH_KEY, SYMMETRY_COLUMNS, SYMMETRY_KEY
+from lengthwise.runs.tested import TRAINED, tested_lengths
 from lengthwise.tasks import Layout, Task, shared_items, test_items
 from lengthwise.training.callbacks.checkpoints import load_weights
 from lengthwise.training.data import global_examples
@@ -20,9 +21,6 @@ from lengthwise.training.data import global_examples
 Row = dict[str, Any]
 
 _OVERLAP_SEQUENCES = 100_000
-
-TRAINED = "trained"
-"""Evaluation id of a test with the options the model was trained with."""
 
 
 def measure(
@@ -63,16 +61,10 @@ def _missing(
     folder: RunFolder, config: dict[str, Any], task: Task, checkpoint: str, step: int, evaluation_id: str
 ) -> list[int]:
     """The asked-for lengths that are not in ``length.csv`` for these weights with this many sequences."""
-    head = {"checkpoint": checkpoint, "step": step, "evaluation_id": evaluation_id, "stratum": "all"}
     count = config["evaluation"]["count"]
     if (fixed := task.fixed_items("test")) is not None:
         count = min(count, len(fixed))
-    present = {
-        row["length"]
-        for row in read_table(folder.length_csv)
-        if all(row[key] == value for key, value in head.items())
-        and (row["n"] >= count or "not_defined" in (row["flags"] or ""))
-    }
+    present = tested_lengths(folder, checkpoint, count, step=step, evaluation_id=evaluation_id)
     return [length for length in config["evaluation"]["lengths"] if length not in present]
 
 

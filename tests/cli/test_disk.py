@@ -116,7 +116,9 @@ def test_a_read_only_file_system(run: Callable[..., Result], tmp_path: Path, swe
 
 
 @pytest.mark.parametrize("sweep", [[], ["-m", "seed=0,1"]], ids=["run", "sweep"])
-def test_a_folder_without_permission(process: Callable[..., Result], tmp_path: Path, sweep: list[str]) -> None:
+def test_a_folder_without_permission(
+    process: Callable[..., Result], tmp_path: Path, sweep: list[str]
+) -> None:
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o555)
     result = process("train", *sweep, *QUICK, "outputs=locked/out", prepare=obey_permissions)

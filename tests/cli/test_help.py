@@ -125,7 +125,11 @@ def test_cfg_job_prints_the_configuration_and_stops(process: Callable[..., Resul
 
 def test_help_into_a_closed_pipe_is_quiet() -> None:
     done = subprocess.run(
-        f"'{sys.executable}' '{TRAIN}' --help | head -1", shell=True, capture_output=True, text=True, env=os.environ
+        f"'{sys.executable}' '{TRAIN}' --help | head -1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        env=os.environ,
     )
     assert done.stdout.startswith("usage:")
     assert "Traceback" not in done.stderr

@@ -18,14 +18,17 @@ _STRACE = ["strace", "-f", "--seccomp-bpf", "-e", "trace=connect"]
 
 
 def can_trace() -> bool:
-    return bool(shutil.which("strace")) and not subprocess.run([*_STRACE, "true"], capture_output=True).returncode
+    return (
+        bool(shutil.which("strace"))
+        and not subprocess.run([*_STRACE, "true"], capture_output=True).returncode
+    )
 
 
 CAN_TRACE = can_trace()
 
 
 def watched(folder: Path, *command: str) -> tuple[str, str, subprocess.CompletedProcess[str]]:
-    """`command` run by Python: what strace saw (empty where there is none), what Python's own hooks saw, the process."""
+    """Run by Python: what strace saw (empty where there is none), what Python's own hooks saw, and the process."""
     log, trace = folder / "network.log", folder / "trace.txt"
     path = os.pathsep.join(filter(None, [str(_GUARD), os.environ.get("PYTHONPATH")]))
     tracing = [*_STRACE, "-o", str(trace)] if CAN_TRACE else []
@@ -55,7 +58,9 @@ def test_no_python_process_uses_the_network(ordinary: tuple[str, str, Path]) -> 
     assert list((folder / "outputs" / "wandb").glob("offline-run-*/*.wandb"))
 
 
-@pytest.mark.skipif(not CAN_TRACE, reason="strace is missing or may not trace: only Python's own hooks were asked")
+@pytest.mark.skipif(
+    not CAN_TRACE, reason="strace is missing or may not trace: only Python's own hooks were asked"
+)
 def test_no_process_at_all_connects(ordinary: tuple[str, str, Path]) -> None:
     """W&B's service, which is not Python, included; it is spoken to through a local socket."""
     trace = ordinary[0]
@@ -64,7 +69,7 @@ def test_no_process_at_all_connects(ordinary: tuple[str, str, Path]) -> None:
 
 
 def test_control_a_connection_would_be_seen(tmp_path: Path) -> None:
-    trace, log, done = watched(tmp_path, "-c", _CONNECT)
+    _, log, done = watched(tmp_path, "-c", _CONNECT)
     assert done.returncode != 0
     assert "socket.connect" in log
     _, log, done = watched(tmp_path, "-c", "import socket; socket.getaddrinfo('localhost', 9)")

@@ -100,7 +100,9 @@ def test_control_the_slots_own_parameters_do_change(slot: str) -> None:
     shapes = set()
     for option in options(slot):
         parameters, _ = built(with_option(composed(*BASE), slot, option))
-        shapes.add(tuple(sorted((n, tuple(v.shape)) for n, v in parameters.items() if re.search(OWN[slot], n))))
+        shapes.add(
+            tuple(sorted((n, tuple(v.shape)) for n, v in parameters.items() if re.search(OWN[slot], n)))
+        )
     assert len(shapes) > 1
 
 
@@ -139,7 +141,12 @@ def test_keys_that_differ_by_two_to_the_32() -> None:
 def test_test_items_are_the_same_for_every_seed_and_list_of_lengths(task: str) -> None:
     length = 9
     found = []
-    for overrides in ([], ["seed=7"], [f"evaluation.lengths=[{length}]"], ["data.lengths=[5,9]", "data_seed=3"]):
+    for overrides in (
+        [],
+        ["seed=7"],
+        [f"evaluation.lengths=[{length}]"],
+        ["data.lengths=[5,9]", "data_seed=3"],
+    ):
         chosen = build_task(composed(f"task={task}", *overrides))
         found.append(items(chosen, length, 300))
     for other in found[1:]:

@@ -155,7 +155,9 @@ def test_the_command_line_replaces_an_axis(study: Path, monkeypatch: pytest.Monk
     started = jobs_in_this_process(monkeypatch)
     result = in_process(study, "train", "study=mine", "pe=none", "optimizer.lr=1e-3", "norm=pre", *DISABLED)
     assert result.code == 0, result.err
-    kept = [[word for word in words if word.startswith(("pe=", "norm=", "model.heads="))] for words in started]
+    kept = [
+        [word for word in words if word.startswith(("pe=", "norm=", "model.heads="))] for words in started
+    ]
     assert [sorted(words) for words in kept] == [
         ["model.heads=2", "norm=pre", "pe=none"],
         ["norm=pre", "pe=none"],

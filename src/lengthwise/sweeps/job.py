@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 
 _RANK_VARIABLES = {
@@ -19,18 +20,23 @@ _RANK_VARIABLES = {
 _GRACE_SECONDS = 10.0
 
 ONE_OF_MANY = "LENGTHWISE_ONE_OF_MANY"
-"""Set in the environment of a job: it sums itself up in a line."""
+"""Set in the environment of a job, which then sums itself up in a line: the file for its last words if it fails."""
 
 
-def run_job(overrides: Sequence[str], options: Sequence[str] = ()) -> int:
-    """Train one cell in a fresh process that shares our terminal; its exit code (negative: killed by a signal).
+def run_job(overrides: Sequence[str], options: Sequence[str] = ()) -> tuple[int, str]:
+    """Train one cell in a fresh process that shares our terminal; its exit code, and in words why it is not 0.
 
     On Ctrl-C the job, which gets the signal too, may mark its run interrupted; after a grace period it is killed.
     """
     environment = {key: value for key, value in os.environ.items() if key not in _RANK_VARIABLES}
-    environment[ONE_OF_MANY] = "1"
     command = [sys.executable, "-m", "lengthwise", "train", *options, *overrides, "hydra.mode=RUN"]
-    process = subprocess.Popen(command, env=environment)
+    with tempfile.NamedTemporaryFile("r", encoding="utf-8", errors="replace") as last_words:
+        process = subprocess.Popen(command, env={**environment, ONE_OF_MANY: last_words.name})
+        code = _wait(process)
+        return code, last_words.read().strip() or _describe(code)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
     try:
         return process.wait()
     except BaseException:
@@ -42,7 +48,7 @@ def run_job(overrides: Sequence[str], options: Sequence[str] = ()) -> int:
         raise
 
 
-def describe(code: int) -> str:
+def _describe(code: int) -> str:
     """An exit code in words."""
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"

@@ -12,7 +12,8 @@ from typing import Any
 from lengthwise.errors import ConfigError, RunError
 from lengthwise.runs import RunFolder, Status
 from lengthwise.runs.atomic import explain, write_atomic
-from lengthwise.sweeps.job import describe, run_job
+from lengthwise.runs.tested import is_complete
+from lengthwise.sweeps.job import run_job
 
 
 @dataclass
@@ -94,16 +95,19 @@ class Sweep:
         return self._report()
 
     def _run_cell(self, cell: Cell, outcome: Outcome) -> None:
-        code = run_job(
-            [*cell.overrides, f"wandb.group={cell.config['wandb']['group'] or self.name}"], self.flags
-        )
-        status, problem = _status(cell.folder)
-        if code == 0 and status is not None and status.state == "done":
-            outcome.state, outcome.reason = "done", None
+        if is_complete(cell.folder, cell.config):
+            outcome.state = "done"
+            print(f"done already: {cell.folder.name}", flush=True)
             return
-        outcome.state = "failed"
-        reason = status.reason if status is not None and status.state != "done" else problem
-        outcome.reason = reason or describe(code)
+        group = cell.config["wandb"]["group"] or self.name
+        code, reason = run_job([*cell.overrides, f"wandb.group={group}"], self.flags)
+        # Done is what the status says, never an exit code: a trainer may exit with 0 after SIGTERM.
+        status = _status(cell.folder)
+        if code == 0 and status is not None and status.state == "done":
+            outcome.state = "done"
+        else:
+            outcome.state = "failed"
+            outcome.reason = status.reason if status is not None and status.reason else reason
 
     def _record(self) -> None:
         content = {
@@ -134,12 +138,11 @@ class Sweep:
         return 1 if failed else 0
 
 
-def _status(folder: RunFolder) -> tuple[Status | None, str | None]:
+def _status(folder: RunFolder) -> Status | None:
     try:
-        return folder.status(), None
+        return folder.status()
     except RunError:
-        # It never came as far as a status: the job's own message, above, says why.
-        return None, None
+        return None  # it never came as far as a status
 
 
 def runs_of_study(outputs: Path, study: str) -> list[str]:
