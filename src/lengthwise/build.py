@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from typing import Any
 
 import hydra.utils
+from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from lengthwise.config import check_components
 from lengthwise.errors import ConfigError
 from lengthwise.nn import Transformer
 from lengthwise.tasks import Layout, Task
+from lengthwise.training.fit import TrainerOptions, refuse
 
 _SHAPES = {"Encoder": "encoder", "Decoder": "decoder", "EncoderDecoder": "encoder_decoder"}
 _MODEL_SLOTS = {
@@ -47,7 +50,23 @@ def build_task(config: dict[str, Any]) -> Task:
                 task.check_length(n)
             except ValueError as error:
                 raise ConfigError(f"{part}.lengths={config[part]['lengths']}: {error}") from error
+    if config["evaluation"]["symmetry"]:
+        _check_symmetry_length(config, task)
     return task
+
+
+def _check_symmetry_length(config: dict[str, Any], task: Task) -> None:
+    asked = config["evaluation"]["symmetry_length"]
+    length = asked or max(config["data"]["lengths"])
+    try:
+        if length < 2:
+            raise ValueError("permutations are measured on sequences of at least two symbols")
+        task.check_length(length)
+    except ValueError as error:
+        shown = asked if asked is not None else f"null (the longest training length, {length})"
+        raise ConfigError(
+            f"evaluation.symmetry_length={shown}: {error}. Set another, or evaluation.symmetry=false"
+        ) from error
 
 
 def shape_of(config: dict[str, Any]) -> str:
@@ -89,12 +108,17 @@ def build_model(config: dict[str, Any], layout: Layout) -> Transformer:
                 **parts,
                 feature_dim=layout.task.feature_dim,
                 readout="mean" if layout.readout == "mean" else "token",
-                trained_length=max(layout.num_positions(n) for n in config["data"]["lengths"]),
+                trained_length=_longest(layout.positions(n) for n in config["data"]["lengths"]),
                 seed=config["init_seed"],
             )
     except (ValueError, TypeError) as error:
         chosen = ", ".join(f"{slot}={_option(config[slot])}" for slot in ("pe", "attention", "norm"))
         raise ConfigError(f"model={shape_of(config)} ({chosen}): {error}") from error
+
+
+def _longest(positions: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """The longest of each side."""
+    return tuple(max(side) for side in zip(*positions, strict=True))
 
 
 def build_parts(config: dict[str, Any]) -> tuple[Task, Layout, Transformer]:
@@ -106,6 +130,30 @@ def build_parts(config: dict[str, Any]) -> tuple[Task, Layout, Transformer]:
     task = build_task(config)
     layout = build_layout(config, task)
     return task, layout, build_model(config, layout)
+
+
+def refuse_training(config: dict[str, Any], model: Transformer) -> None:
+    """Refuse what would only fail once training starts: an optimizer, a schedule or a device that is not to be had.
+
+    Raises ConfigError; nothing has been written or deleted by then.
+    """
+    build("schedule", config["schedule"])
+    trainer = config["trainer"]
+    if trainer["devices"] > 1:
+        raise ConfigError(
+            f"trainer.devices={trainer['devices']}: one device a run is what this version trains on; "
+            "use trainer.devices=1"
+        )
+    try:
+        build("optimizer", config["optimizer"])(model)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"slot optimizer, option {_option(config['optimizer'])}: {error}") from error
+    callbacks = [build(f"callbacks.{name}", node) for name, node in config["callbacks"].items()]
+    try:
+        refuse(TrainerOptions(**trainer), callbacks)
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        chosen = f"trainer.accelerator={trainer['accelerator']} trainer.precision={trainer['precision']}"
+        raise ConfigError(f"{chosen}: {error}") from error
 
 
 def _option(node: dict[str, Any]) -> str:

@@ -48,7 +48,7 @@ def register_schema() -> None:
     ConfigStore.instance().store(name="schema", node=Schema, provider="lengthwise")
 
 
-def compose(overrides: Sequence[str] = (), *, config_dir: str | None = None) -> dict[str, Any]:
+def compose(overrides: Sequence[str] = ()) -> dict[str, Any]:
     """The checked configuration for `overrides`, as plain containers; the library's way in.
 
     Raises ConfigError as the command line would.
@@ -56,7 +56,7 @@ def compose(overrides: Sequence[str] = (), *, config_dir: str | None = None) -> 
     refuse_lists(overrides)
     register_schema()
     try:
-        with initialize_config_dir(config_dir or str(conf_dir()), version_base="1.3"):
+        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
             return check(hydra_compose(CONFIG_NAME, overrides=list(overrides)))
     except (ConfigCompositionException, MissingConfigException, OverrideParseException) as error:
         raise ConfigError(explain(error)) from error
@@ -121,6 +121,11 @@ def check(config: DictConfig | dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(explain(error)) from error
     plain.pop("hydra", None)
     _walk(plain, Schema, "")
+    if not isinstance(config, DictConfig):  # Hydra has not typed it
+        try:
+            OmegaConf.merge(OmegaConf.structured(Schema), plain)
+        except OmegaConfBaseException as error:
+            raise ConfigError(explain(error)) from error
     for part in ("data", "evaluation"):
         plain[part]["lengths"] = parse_lengths(plain[part]["lengths"], f"{part}.lengths")
     for seed in ("init_seed", "data_seed"):
@@ -178,6 +183,8 @@ def _in_range(path: str, value: Any, metadata: Any) -> None:
         raise ConfigError(
             f"{path}={value}: must be one of {allowed}.{_closest(str(value), metadata['one_of'])}"
         )
+    if "at_least" in metadata and (not isinstance(value, int | float) or isinstance(value, bool)):
+        raise ConfigError(f"{path}={value}: must be a number")
     if "at_least" in metadata and not value >= metadata["at_least"]:
         raise ConfigError(f"{path}={value}: must be at least {metadata['at_least']}")
     if "below" in metadata and not value < metadata["below"]:

@@ -17,7 +17,9 @@ from lengthwise.console import say
 from lengthwise.errors import ConfigError, RunError
 from lengthwise.evaluation.length import evaluation_id
 from lengthwise.measure import headline, measure, note
-from lengthwise.runs import RunFolder, find_run
+from lengthwise.pipeline import prepare, start_of
+from lengthwise.runs import RunFolder, find_run, record_start
+from lengthwise.runs.identity import canonical
 from lengthwise.runs.tested import TRAINED
 
 _ALLOWED = ("evaluation", "pe")
@@ -38,21 +40,24 @@ def evaluate(overrides: Sequence[str]) -> tuple[RunFolder, str]:
             "evaluate needs run=RUN: a run folder, its name, or the first characters of its hash"
         )
     folder = find_run(given.pop("outputs", "outputs"), str(given.pop("run")))
-    status = folder.status()
-    if not folder.last.is_file():
-        raise RunError(
-            f"run {folder.name} has no checkpoint to test: it is {status.state} at step {status.steps}"
-        )
     trained = folder.read_config()
     config = _apply(trained, given)
-    changed = {key: value for key, value in config["pe"].items() if value != trained["pe"].get(key)}
+    encoding, before = canonical(config["pe"]), canonical(trained["pe"])
+    changed = {key: value for key, value in encoding.items() if value != before.get(key)}
     name = evaluation_id({"pe": changed}) if changed else TRAINED
+    prepare(config)
+    task, layout, model = build_parts(config)
     with folder.claim():
-        task, layout, model = build_parts(config)
+        status = folder.status()
+        if not folder.last.is_file():
+            raise RunError(
+                f"run {folder.name} has no checkpoint to test: it is {status.state} at step {status.steps}"
+            )
         rows = measure(folder, config, task, layout, model, evaluation_id=name)
         if rows and name == TRAINED:
             status.results |= headline(folder, trained, model)
         if rows:
+            record_start(folder.provenance_file, start_of(config, ["evaluate.py", *overrides]))
             note(status, rows, name)
             folder.write_status(status)
         say(f"run {folder.name}: {len({row['length'] for row in rows})} lengths added to {folder.length_csv}")
@@ -90,4 +95,5 @@ def _apply(trained: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
                 f"{key}={value}: this run's encoding takes {', '.join(options) or 'no options'}.{hint(key, options)}"
             )
         OmegaConf.update(config, key, value)
-    return check(config)
+    plain: Any = OmegaConf.to_container(config)
+    return check(plain)

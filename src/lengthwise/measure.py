@@ -13,10 +13,11 @@ from lengthwise.evaluation.verdict import verdicts
 from lengthwise.nn import Transformer
 from lengthwise.runs import RunFolder, Status, Table, read_table
 from lengthwise.runs.tables import LENGTH_COLUMNS, LENGTH_KEY, SYMMETRY_COLUMNS, SYMMETRY_KEY
-from lengthwise.runs.tested import TRAINED, tested_lengths
+from lengthwise.runs.tested import TRAINED, is_certified, symmetry_length, tested_lengths
 from lengthwise.tasks import Layout, Task, shared_items, test_items
 from lengthwise.training.callbacks.checkpoints import load_weights
 from lengthwise.training.data import global_examples
+from lengthwise.training.hardware import device_of
 
 Row = dict[str, Any]
 
@@ -38,6 +39,7 @@ def measure(
 
     Raises RunError for a checkpoint that is missing or damaged.
     """
+    model.to(device_of(config["trainer"]["accelerator"]))  # Lightning leaves it on the CPU
     found: list[Row] = []
     steps: dict[int, str] = {}
     for checkpoint in config["evaluation"]["checkpoints"]:
@@ -144,10 +146,9 @@ def record_symmetry(
     step: int,
 ) -> None:
     """Measure the model's certificate and add it to ``symmetry.csv`` under `checkpoint`, unless it is there."""
-    table = Table(folder.symmetry_csv, SYMMETRY_COLUMNS)
-    if any(row["checkpoint"] == checkpoint and row["step"] == step for row in table.read()):
-        return
     options = config["evaluation"]
+    if is_certified(folder, config, checkpoint, step=step):
+        return
     rows = certificate(
         model,
         task,
@@ -157,12 +158,8 @@ def record_symmetry(
         sequences=options["symmetry_sequences"],
     )
     head = {"checkpoint": checkpoint, "step": step, "evaluation_id": TRAINED}
+    table = Table(folder.symmetry_csv, SYMMETRY_COLUMNS)
     table.replace([{**head, **row} for row in rows], SYMMETRY_KEY)
-
-
-def symmetry_length(config: dict[str, Any]) -> int:
-    """Input symbols of the sequences on which symmetry is measured."""
-    return config["evaluation"]["symmetry_length"] or max(config["data"]["lengths"])
 
 
 def tested(folder: RunFolder, checkpoint: str) -> list[Row]:
@@ -187,8 +184,9 @@ def headline(folder: RunFolder, config: dict[str, Any], model: Transformer) -> d
     ``<checkpoint>/<measure>/in_distribution``, ``…/extrapolation``, ``…/reach``; the symmetry verdicts.
     """
     figures: dict[str, Any] = {}
+    own = set(config["evaluation"]["lengths"])  # comparable between runs, whatever was tested besides
     for checkpoint in config["evaluation"]["checkpoints"]:
-        of_checkpoint = tested(folder, checkpoint)
+        of_checkpoint = [row for row in tested(folder, checkpoint) if row["length"] in own]
         if not of_checkpoint:
             continue
         for measure, values in summarise(of_checkpoint, config["data"]["lengths"]).items():

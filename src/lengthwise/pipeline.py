@@ -14,17 +14,18 @@ import torch
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.callbacks import LambdaCallback
 
-from lengthwise.build import build, build_parts
+from lengthwise.build import build, build_parts, refuse_training
 from lengthwise.console import say
-from lengthwise.errors import ConfigError
 from lengthwise.evaluation.symmetry import probe
-from lengthwise.measure import headline, measure, note, record_symmetry, symmetry_length, tested
+from lengthwise.measure import headline, measure, note, record_symmetry, tested
 from lengthwise.nn import Transformer
 from lengthwise.runs import RunFolder, Status, describe_start, factors, record_start
+from lengthwise.runs.tested import is_complete, symmetry_length
 from lengthwise.tasks import Layout, Task
 from lengthwise.training import LengthData, LengthModule, fit
 from lengthwise.training.callbacks import Checkpoints, Progress, Recorder, SymmetryProbe, WandbRun
 from lengthwise.training.callbacks.checkpoints import read_checkpoint
+from lengthwise.training.hardware import device_name, resolve_precision
 
 
 @dataclass
@@ -49,15 +50,17 @@ def train(config: dict[str, Any], argv: Sequence[str] | None = None) -> RunFolde
     Raises ConfigError before anything is written; RunError for a folder that cannot be used, a damaged checkpoint,
     a loss that is not finite or a full disk.
     """
-    _prepare(config)
+    prepare(config)
     task, layout, model = build_parts(config)
+    refuse_training(config, model)
     folder = RunFolder.create(config["outputs"], config)
     with folder.claim():
         start = look(folder, config)
         say(_announcement(folder, start, config))
         if start.kind != "done":
             _run(folder, config, start, (task, layout, model), argv)
-        elif rows := measure(folder, config, task, layout, model):
+        elif not is_complete(folder, config):
+            rows = measure(folder, config, task, layout, model)
             note(start.status, rows)
             start.status.results |= headline(folder, config, model)
             folder.write_status(start.status)
@@ -82,22 +85,32 @@ def look(folder: RunFolder, config: dict[str, Any]) -> Start:
     if not folder.last.is_file():
         folder.clear()
         return fresh
-    read_checkpoint(folder.last)  # a damaged one is refused before the record is touched
+    reached = int(
+        read_checkpoint(folder.last)["global_step"]
+    )  # a damaged one is refused before the record is touched
     kind = "extended" if status.state == "done" else "resumed"
-    status.max_steps = asked
+    status.max_steps = max(asked, reached)
     return Start(kind, status)
 
 
-def _prepare(config: dict[str, Any]) -> None:
-    if config["trainer"]["devices"] > 1:
-        raise ConfigError(
-            f"trainer.devices={config['trainer']['devices']}: one device a run is what this version trains on; "
-            "use trainer.devices=1"
-        )
+def prepare(config: dict[str, Any]) -> None:
+    """Set what holds for the whole process; before anything is computed."""
     torch.set_num_threads(config["trainer"]["threads"])
     # Distance-decaying biases underflow in softmax. Before the first parallel operation: later, pool threads of
     # torch would go on computing with denormals, slowly.
     torch.set_flush_denormal(True)
+
+
+def start_of(config: dict[str, Any], argv: Sequence[str] | None) -> dict[str, Any]:
+    """The entry in ``provenance.json`` for a command that begins to work on a run."""
+    trainer = config["trainer"]
+    return describe_start(
+        argv=argv,
+        precision=resolve_precision(trainer["precision"], trainer["accelerator"]),
+        devices=trainer["devices"],
+        device=device_name(trainer["accelerator"]),
+        threads=trainer["threads"],
+    )
 
 
 def _announcement(folder: RunFolder, start: Start, config: dict[str, Any]) -> str:
@@ -111,7 +124,8 @@ def _announcement(folder: RunFolder, start: Start, config: dict[str, Any]) -> st
     if start.kind == "extended":
         return (
             f"{where}: extended to {asked} steps; the schedule keeps the horizon of its first start, "
-            f"{status.horizon}, and rests at its floor from there on"
+            f"{status.horizon}, and rests at its floor from there on (a run laid out for {asked} steps is another one: "
+            f"schedule.steps={asked}, or overwrite=true to replace this one)"
         )
     steps = f"{status.steps} steps"
     more = f", more than the {asked} asked for" if status.steps > asked else ""
@@ -128,6 +142,9 @@ def _run(
     """Train and measure; whatever happens, W&B is closed and the status says how it ended."""
     task, layout, model = parts
     status = start.status
+    if start.kind != "new":  # a run stays in the group of the sweep that it first belonged to
+        group = folder.read_config()["wandb"]["group"] or config["wandb"]["group"]
+        config = {**config, "wandb": {**config["wandb"], "group": group}}
     wandb_run = WandbRun(
         config["outputs"],
         run_id=folder.hash,
@@ -146,18 +163,14 @@ def _run(
     )
     folder.write_config(config)
     with folder.ending(status), wandb_run:
-        trainer_options = config["trainer"]
-        record_start(
-            folder.provenance_file,
-            describe_start(argv=argv, **{k: trainer_options[k] for k in ("precision", "devices", "threads")}),
-        )
+        record_start(folder.provenance_file, start_of(config, argv))
         resume = None if start.kind == "new" else folder.last
         if resume is None and config["evaluation"]["symmetry"]:
             record_symmetry(folder, config, task, layout, model, "initial", 0)
         trainer = fit(
             module,
             LengthData(task, layout, data_seed=config["data_seed"], **config["data"]),
-            trainer_options,
+            config["trainer"],
             callbacks=[_count_steps(status), *_callbacks(folder, config, task, layout, wandb_run)],
             resume_from=resume,
         )

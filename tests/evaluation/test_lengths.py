@@ -25,6 +25,7 @@ from lengthwise.tasks import (
     WordOrder,
 )
 from lengthwise.tasks import test_items as items_of
+from support.lengths import test_lengths
 
 TASKS = (WordOrder, Majority, SetMax, Offsets, AboveMean, Reverse, Sort, UniqueCopy)
 SHAPES = ("encoder", "decoder", "encoder_decoder")
@@ -52,7 +53,7 @@ def test_right_answers_score_one(task, shape, cheats):
 
 
 @pytest.mark.parametrize("shape", ("decoder", "encoder_decoder"))
-@pytest.mark.parametrize("task", (Reverse, UniqueCopy, WordOrder), ids=lambda task: task.__name__)
+@pytest.mark.parametrize("task", (Reverse, UniqueCopy), ids=lambda task: task.__name__)
 def test_right_answers_score_one_when_really_decoded(task, shape, cheats):
     """A memory of every prefix decodes without the targets, since it is not handed any."""
     layout = Layout(task(), shape)
@@ -67,6 +68,24 @@ def test_every_readout(readout, cheats):
     layout = Layout(WordOrder(), "encoder", readout)
     (row,) = of(measure(cheats["Oracle"](len(layout.vocabulary)), layout, [6]))
     assert (row["exact_match"], row["n_tokens"], row["protocol"]) == (1.0, 64, "parallel")
+
+
+@pytest.mark.parametrize(
+    "task, shape, protocol",
+    [
+        (WordOrder, "encoder", "parallel"),
+        (WordOrder, "decoder", "parallel"),
+        (WordOrder, "encoder_decoder", "parallel"),
+        (Offsets, "decoder", "parallel"),
+        (Offsets, "encoder_decoder", "teacher_forced"),
+        (Copy, "encoder", "parallel"),
+        (Copy, "decoder", "teacher_forced"),
+        (Copy, "encoder_decoder", "teacher_forced"),
+    ],
+)
+def test_only_what_reads_its_own_answers_is_taught_by_forcing(task, shape, protocol, build):
+    layout = Layout(task(), shape)
+    assert {row["protocol"] for row in measure(build(layout, "rotary"), layout, [5])} == {protocol}
 
 
 def test_one_wrong_symbol_fails_the_sequence_but_not_the_symbols(cheats):
@@ -199,15 +218,19 @@ def test_a_fault_within_the_trained_lengths_is_not_called_undefined(cheats):
         measure(Broken(len(layout.vocabulary)), layout, [5])
 
 
-def test_a_length_the_task_does_not_have_is_refused_before_anything_runs(build):
+def test_a_length_the_task_does_not_have_is_refused_before_anything_runs(cheats):
+    class Untouched(cheats["Oracle"]):
+        def logits_of(self, batch):
+            pytest.fail("something ran")
+
     layout = Layout(WordOrder(), "encoder")
     with pytest.raises(ValueError, match="length 2"):
-        measure(build(layout), layout, [5, 2], progress=lambda *_: pytest.fail("something ran"))
+        measure(Untouched(len(layout.vocabulary)), layout, [5, 2])
 
 
 def test_features(build):
     layout = Layout(Digits(), "encoder")
-    length = layout.task.default_test_lengths[0]
+    length = test_lengths(layout.task)[0]
     (row,) = of(measure(build(layout, "learned", trained=20), layout, [length], 32, train_lengths=[length]))
     assert row["n"] == 32 and math.isfinite(row["loss"])
 
@@ -230,16 +253,22 @@ def test_dropout_is_off(build):
     assert measure(model, layout, [5]) == measure(model, layout, [5])
 
 
-def test_progress_counts_to_the_end(build):
+def test_the_token_budget_bounds_every_batch(cheats):
+    sizes = []
+
+    class Counted(cheats["Oracle"]):
+        def logits_of(self, batch):
+            sizes.append(len(batch))
+            return super().logits_of(batch)
+
     layout = Layout(WordOrder(), "encoder")
-    seen = []
-    measure(build(layout), layout, [5], 10, max_tokens_per_batch=24, progress=lambda *at: seen.append(at))
-    assert seen == [(5, 4, 10), (5, 8, 10), (5, 10, 10)]
+    measure(Counted(len(layout.vocabulary)), layout, [5], 10, max_tokens_per_batch=24)
+    assert sizes == [1, 4, 4, 2]  # one to see whether the length is defined
 
 
-def rows_of(figures):
+def rows_of(figures, protocol="parallel"):
     return [
-        {"stratum": "all", "length": length, "token_accuracy": figure, "exact_match": figure}
+        {"stratum": "all", "protocol": protocol, "length": length, "token_accuracy": figure, "exact_match": figure}
         for length, figure in figures.items()
     ]
 
@@ -271,6 +300,17 @@ def test_baselines_are_those_of_the_task_at_that_length():
     rows = with_baselines(rows_of({5: 1.0, 50: 0.5}), task)
     assert [row["baselines"] for row in rows] == [task.baselines(5), task.baselines(50)]
     assert [row["best_blind"] for row in rows] == [0.5, 0.5]
+
+
+def test_baselines_that_know_the_answer_so_far_are_for_models_that_are_given_it():
+    known = Copy().baselines(10)
+    assert known["remaining_bag"] > known["bag_optimal"]
+    (forced,) = with_baselines(rows_of({10: 0.5}, "teacher_forced"), Copy())
+    assert (forced["baselines"], forced["best_blind"]) == (known, known["remaining_bag"])
+    for protocol in ("parallel", "greedy"):
+        (row,) = with_baselines(rows_of({10: 0.5}, protocol), Copy())
+        assert set(known) - set(row["baselines"]) == {"remaining_bag", "previous_only"}
+        assert row["best_blind"] == known["bag_optimal"]
 
 
 def test_evaluation_id_names_the_options():

@@ -12,8 +12,9 @@ from lengthwise.evaluation.actions import PERMUTATIONS
 from lengthwise.evaluation.modes import full_precision
 from lengthwise.evaluation.symmetry import ACTIONS, COLUMNS, certificate, probe
 from lengthwise.evaluation.verdict import judge, verdicts
-from lengthwise.nn.position import Learned
+from lengthwise.nn.position import ALiBi, Learned, Rotary, T5Bias
 from lengthwise.tasks import Digits, Layout, Majority, Offsets, Reverse, UniqueCopy, WordOrder
+from support.lengths import train_lengths
 
 LENGTH = 9
 
@@ -161,7 +162,7 @@ def test_encoder_decoder_reads_a_bag_where_its_encoder_has_no_positions(build):
 
 def test_features_are_permuted_too(build):
     layout = Layout(Digits(), "encoder")
-    length = layout.task.default_lengths[0]
+    length = train_lengths(layout.task)[0]
     rows = measure(build(layout, "none"), layout, length=length)
     assert max(row["error_max"] for row in rows if row["dtype"] == "float64") < 1e-12
     broken = measure(build(layout, "sinusoidal"), layout, length=length)
@@ -249,6 +250,16 @@ def test_measured_symmetries_are_the_declared_ones(pe, shape, build):
     table = verdicts(measure(model, layout, per_layer=False, dtypes=["float64"]), model.symmetries)
     assert [row["symmetry"] for row in table] == ["permutation", "reversal", "translation"]
     assert all(row["agrees"] for row in table), table
+
+
+@pytest.mark.parametrize("encoding", (ALiBi, Rotary, T5Bias), ids=lambda encoding: encoding.__name__)
+def test_an_encoding_that_acts_across_keeps_no_reversal_of_the_source(encoding, build):
+    layout = Layout(WordOrder(), "encoder_decoder")
+    for cross in (True, False):
+        model = build(layout, partial(encoding, cross=cross))
+        assert ("reversal" in model.symmetries) == (encoding is ALiBi and not cross)
+        table = verdicts(measure(model, layout, per_layer=False, dtypes=["float64"]), model.symmetries)
+        assert all(row["agrees"] for row in table), table
 
 
 def test_a_wrong_declaration_is_seen(encoder, build):

@@ -69,6 +69,14 @@ def test_parameter_free_attention(heads: int) -> None:
         assert torch.allclose(y, torch.cat([weighted_sum(s @ s.T, s) for s in slices], dim=1), atol=1e-12)
 
 
+def test_what_a_variant_does_not_have_is_refused() -> None:
+    """An option that changes nothing would still make another run of it."""
+    for cls in (nn.ParameterFreeAttention, nn.MergedAttention):
+        with pytest.raises(ValueError, match="output projection"):
+            cls(D, 2, output_projection=False)
+    nn.SharedAttention(D, 2, output_projection=False)
+
+
 @pytest.mark.parametrize("heads", HEADS)
 def test_shared_attention(heads: int) -> None:
     """Y = Softmax[XU UᵀXᵀ] XU (eqs 7-9), with symmetric scores; separate maps have none."""

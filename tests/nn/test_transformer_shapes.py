@@ -192,7 +192,10 @@ def test_lengths_and_flags() -> None:
     assert model(nn.Encoder, position=nn.Rotary, trained_length=8).position_flags(1000) == ()
     assert model(nn.Encoder).max_length is None
     both = model(nn.EncoderDecoder, position=nn.Learned, trained_length=(30, 8))
-    assert both.position_flags(8, 30) == () and both.position_flags(8, 31) == ("untrained_positions",)
+    assert both.position_flags(30, 8) == ()
+    assert both.position_flags(31, 8) == both.position_flags(30, 9) == ("untrained_positions",)
+    one = model(nn.EncoderDecoder, position=nn.Learned, trained_length=8)
+    assert one.position_flags(8) == () and one.position_flags(8, 9) == ("untrained_positions",)
 
 
 def test_positions_from_the_batch_are_used() -> None:

@@ -178,7 +178,7 @@ def test_digits_splits_are_disjoint_complete_and_kept():
 def test_digits_patches_are_scaled_and_shaped():
     for patch, tokens in ((1, 64), (2, 16), (4, 4)):
         task = Digits(patch=patch)
-        assert task.default_lengths == task.default_test_lengths == [tokens]
+        assert (task.min_length, task.max_length) == (tokens, tokens)
         examples = task.generate(np.full(64, tokens), philox("patch"))
         assert examples.features.shape == (64, tokens, patch**2) and examples.features.dtype == np.float32
         assert examples.features.min() == 0.0 and examples.features.max() == 1.0

@@ -18,11 +18,11 @@ from lengthwise.tasks import (
     SetMax,
     Sort,
     WordOrder,
-    overlap,
     shared_items,
     validation_items,
 )
 from lengthwise.tasks import test_items as items_of
+from support.lengths import train_lengths, test_lengths
 
 
 def equal(a, b):
@@ -35,11 +35,11 @@ TASKS = [WordOrder(), Last(), Majority(), SetMax(), Reverse(), Sort(), Digits()]
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_items_depend_on_task_length_and_index_only(task):
-    length = task.default_test_lengths[-1]
+    length = test_lengths(task)[-1]
     many = items_of(task, length, 600)
     for count in (1, 255, 256, 257, 400):
         assert equal(items_of(task, length, count), many.rows(slice(0, count)))
-    for other in task.default_test_lengths[:3]:
+    for other in test_lengths(task)[:3]:
         items_of(task, other, 10)  # other lengths in between change nothing
     np.random.seed(5)  # noqa: NPY002
     torch.manual_seed(5)  # nor do seeds
@@ -61,7 +61,7 @@ def test_other_options_and_lengths_are_other_streams():
 
 @pytest.mark.parametrize("task", TASKS[:-1], ids=lambda task: task.name)
 def test_keys_that_differ_by_two_to_the_32_give_different_data(task):
-    lengths = np.full(64, task.default_lengths[-1])
+    lengths = np.full(64, train_lengths(task)[-1])
 
     def data(seed, step):
         return task.generate(lengths, philox("train", seed, step))
@@ -122,16 +122,6 @@ def test_bad_requests():
         items_of(Majority(), 4, 10)
 
 
-def test_overlap_is_the_share_of_test_items_met_in_training():
-    task = Last(symbols=2)
-    assert overlap(task, 1, 100) == 1.0
-    expected = 1 - (1 - 2**-10) ** 600
-    assert abs(overlap(task, 10, 600, test_count=4096) - expected) < 0.05
-    assert overlap(task, 10, 600) < overlap(task, 10, 3000)
-    assert overlap(task, 100, 5000) == 0.0 and overlap(task, 10, 0) == 0.0
-    assert overlap(Digits(), 16, 5000) == 0.0
-
-
 def test_shared_items_agrees_with_a_set():
     task = Copy(symbols=3)
     test = items_of(task, 5, 300)
@@ -141,3 +131,4 @@ def test_shared_items_agrees_with_a_set():
     assert 0 < expected < 1
     assert shared_items(test, train) == expected
     assert shared_items(test, [test]) == 1.0
+    assert shared_items(test, []) == 0.0

@@ -119,16 +119,14 @@ def test_hand_written_rows(kind, causal, shape, readout, tokens, targets):
         assert batch.source.tokens.tolist() == [[0, 1, 2], [2, PAD, PAD]]
         assert batch.source.key_mask.tolist() == [[True] * 3, [True, False, False]]
         assert (batch.source.targets == X).all()
-        assert layout.num_positions(3) == max(len(tokens[0]), 3)
+        assert layout.positions(3) == (3, len(tokens[0]))
         inputs = batch.source.tokens
     else:
         assert batch.source is None
-        assert layout.num_positions(3) == len(tokens[0])
+        assert layout.positions(3) == (len(tokens[0]),)
         inputs = batch.tokens
     start = layout.input_start
     assert inputs[0, start : start + 3].tolist() == [0, 1, 2]
-    expected = [[t not in (X, EOS) for t in row] for row in targets]
-    assert layout.answer_mask(batch.targets).tolist() == expected
     assert batch.tokens.dtype == batch.targets.dtype == torch.int64 and batch.key_mask.dtype == torch.bool
 
 
@@ -173,8 +171,8 @@ def test_rows_do_not_depend_on_their_batch_mates_and_pads_hold_nothing(task, sha
             assert torch.equal(full.targets[b, :width], own.targets[0])
             assert (full.tokens[b, width:] == layout.vocabulary.pad).all()
             assert (full.targets[b, width:] == X).all() and not full.key_mask[b, width:].any()
-        widest = max(own.tokens.shape[1] for _, own in sides)
-        assert widest == layout.num_positions(length)
+        widths = [own.tokens.shape[1] for _, own in reversed(sides)]  # the source first
+        assert tuple(widths) == layout.positions(length)
 
 
 def test_the_batch_does_not_share_memory_with_the_examples():

@@ -25,6 +25,7 @@ from lengthwise.tasks import (
     UniqueCopy,
     WordOrder,
 )
+from support.lengths import train_lengths, test_lengths
 
 CLASSES = [
     WordOrder,
@@ -60,8 +61,8 @@ def test_task_cards(cls):
         (task.symmetry.on_input, task.symmetry.on_answer, task.evidence_meaning, task.source, task.deviations)
     )
     assert set(task.answer_symbols) <= set(task.symbols) and len(set(task.symbols)) == len(task.symbols)
-    assert set(task.default_lengths) <= set(task.default_test_lengths)
-    for lengths in (task.default_lengths, task.default_test_lengths):
+    assert set(train_lengths(task)) <= set(test_lengths(task))
+    for lengths in (train_lengths(task), test_lengths(task)):
         assert isinstance(lengths, list) and lengths == sorted(set(lengths)) and lengths
         for length in lengths:
             task.check_length(length)
@@ -129,12 +130,7 @@ def test_impossible_lengths(task, length, words):
         assert word in str(error.value), error.value
     if isinstance(length, int):
         with pytest.raises(ValueError, match=task.name):
-            task.generate(np.array([task.default_lengths[-1], length]), philox("bad"))
-
-
-def test_default_lengths_are_legal_for_every_option():
-    assert Sort(symbols=12).default_test_lengths == list(range(1, 11))
-    assert Majority(margins=[5]).default_lengths == [5, 7, 9]
+            task.generate(np.array([train_lengths(task)[-1], length]), philox("bad"))
 
 
 def test_bad_calls():

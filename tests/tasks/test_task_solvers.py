@@ -26,6 +26,7 @@ from lengthwise.tasks import (
     UniqueCopy,
     WordOrder,
 )
+from support.lengths import train_lengths, test_lengths
 
 TASKS = {
     task.name: task
@@ -60,7 +61,7 @@ SHAPES = ("encoder", "decoder", "encoder_decoder")
 
 def lengths_of(task, count, key):
     """`count` mixed lengths: trained and longer ones."""
-    choices = [*task.default_lengths, *[n for n in task.default_test_lengths if n <= 51]]
+    choices = [*train_lengths(task), *[n for n in test_lengths(task) if n <= 51]]
     if task.name == "bin_majority":
         choices += [2, 4, 20]
     return philox("lengths", task.name, key).choice(choices, size=count)

@@ -18,6 +18,7 @@ from lengthwise.training.callbacks import Checkpoints, Progress, SymmetryProbe
 from lengthwise.training.callbacks.checkpoints import read_checkpoint
 from lengthwise.training.schedules import Constant
 from support.tiny_training import rows, tiny_callbacks, tiny_data, tiny_module, tiny_options
+from support.lengths import train_lengths
 
 
 def test_overfits_one_batch(tmp_path):
@@ -246,7 +247,7 @@ def test_float_inputs_train_in_every_precision(tmp_path):
 
     task = Digits()
     layout = Layout(task, "encoder", "front")
-    length = task.default_lengths[0]
+    length = train_lengths(task)[0]
     data = LengthData(task, layout, lengths=[length], batch_size=8, validation_size=8)
     for precision in ("32-true", "64-true", "bf16-mixed"):
         model = lw.Encoder(

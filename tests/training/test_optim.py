@@ -10,7 +10,7 @@ from torch import nn
 
 from lengthwise import nn as lw
 from lengthwise.nn.position.contract import PositionEncoding
-from lengthwise.training.optim import adam, adamw, owners, sgd
+from lengthwise.training.optim import adamw, owners, sgd
 
 
 def model_with(position):
@@ -98,7 +98,7 @@ def test_control_decay_really_shrinks_the_one_kind_and_spares_the_other():
         torch.testing.assert_close(parameter.detach(), before[name] * factor)
 
 
-@pytest.mark.parametrize("factory", [adamw, adam, sgd])
+@pytest.mark.parametrize("factory", [adamw, sgd])
 def test_every_optimizer_covers_every_trainable_parameter(factory):
     model = model_with(lw.position.NoPosition)
     next(model.parameters()).requires_grad_(False)

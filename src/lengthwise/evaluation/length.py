@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from lengthwise.batch import Batch
 from lengthwise.evaluation.decoding import answer_steps, at_targets, decode
 from lengthwise.evaluation.modes import device_of, evaluation_mode
 from lengthwise.evaluation.scores import Scores, score
+from lengthwise.evaluation.verdict import SUCCESS
 from lengthwise.keyed import digest
 from lengthwise.nn.position import LengthError
-from lengthwise.tasks.contract import best_blind
+from lengthwise.tasks.contract import TEACHER_FORCED, best_blind
 from lengthwise.tasks.items import test_items
 
 if TYPE_CHECKING:
@@ -23,13 +24,10 @@ if TYPE_CHECKING:
     from lengthwise.tasks.layout import Layout
 
 Row = dict[str, Any]
-Progress = Callable[[int, int, int], None]
-"""Called as progress(length, sequences done, sequences in all) after each batch."""
 
 log = logging.getLogger(__name__)
 
 NOT_DEFINED = "not_defined"
-REACH_THRESHOLD = 0.9
 
 
 def evaluate_lengths(
@@ -41,17 +39,15 @@ def evaluate_lengths(
     *,
     train_lengths: Sequence[int],
     max_tokens_per_batch: int = 16384,
-    split: str = "test",
-    progress: Progress | None = None,
 ) -> list[Row]:
     """One row per length, three where the task says where its evidence lies.
 
     Columns: split, protocol, length, stratum, n (sequences), n_tokens (answer symbols), token_accuracy (the end
     token excluded), exact_match and loss (nats per scored target; both with the end token), flags (joined by ";").
 
-    protocol: "parallel" where the model reads none of its answers (an encoder, or answers at the inputs),
-    "teacher_forced" for a prefix-stable decoder (exact match is then the greedy one), else "greedy": accuracies
-    of what was really decoded, loss still teacher-forced.
+    protocol: "parallel" where the model reads none of its answers (an encoder, a single label, answers at the
+    inputs), "teacher_forced" for a prefix-stable decoder (exact match is then the greedy one), else "greedy":
+    accuracies of what was really decoded, loss still teacher-forced.
     stratum: "all"; "evidence_inside", evidence at an input position below the longest of `train_lengths`;
     "evidence_outside". An empty stratum has n = 0 and None for its figures, as has a length that the encoding
     cannot represent, which is flagged "not_defined" and stops none of the others.
@@ -68,16 +64,13 @@ def evaluate_lengths(
     rows: list[Row] = []
     with evaluation_mode(model):
         for length in lengths:
-            rows += _one_length(
-                model, task, layout, length, count, max(train_lengths), max_tokens_per_batch, split, progress
-            )
+            rows += _one_length(model, task, layout, length, count, max(train_lengths), max_tokens_per_batch)
     return rows
 
 
-def protocol_of(model: Transformer, task: Task, layout: Layout) -> str:
+def protocol_of(model: Transformer, layout: Layout) -> str:
     """How answers are read: "parallel", "teacher_forced" or "greedy"."""
-    answers_at_inputs = task.answer_format == "per_token" and not layout.autoregressive
-    if layout.shape == "encoder" or answers_at_inputs:
+    if not layout.autoregressive:
         return "parallel"
     return "teacher_forced" if model.prefix_stable else "greedy"
 
@@ -90,28 +83,19 @@ def _one_length(
     count: int,
     longest_trained: int,
     max_tokens: int,
-    split: str,
-    progress: Progress | None,
 ) -> list[Row]:
     examples = test_items(task, length, count)
-    protocol = protocol_of(model, task, layout)
+    protocol = protocol_of(model, layout)
     strata = _strata(examples.evidence, longest_trained)
-    head = {"split": split, "protocol": protocol, "length": length}
+    head = {"split": "test", "protocol": protocol, "length": length}
     batch = layout(examples)
-    flags = _flags(model, batch, _positions(layout, length), length, length > longest_trained)
+    flags = _flags(model, batch, layout.positions(length), length, length > longest_trained)
     if NOT_DEFINED in flags:
         nothing = {name: np.zeros(len(examples), dtype=bool) for name in strata}
         empty = Scores(*(np.zeros(len(examples)) for _ in range(5)))
         return _rows(head, empty, nothing, flags)
-    scores = _scores(model, layout, batch, length, protocol, max_tokens, progress)
+    scores = _scores(model, layout, batch, length, protocol, max_tokens)
     return _rows(head, scores, strata, flags)
-
-
-def _positions(layout: Layout, length: int) -> tuple[int, ...]:
-    """Positions that a model reads at `length`; an encoder-decoder's decoder, then its encoder."""
-    if layout.shape == "encoder_decoder":
-        return 1 + layout.task.answer_length(length) * layout.autoregressive, length
-    return (layout.num_positions(length),)
 
 
 def _flags(
@@ -158,7 +142,6 @@ def _scores(
     length: int,
     protocol: str,
     max_tokens: int,
-    progress: Progress | None,
 ) -> Scores:
     """Scores of the whole `batch`, computed in parts; it was padded as a whole, so parts do not change widths."""
     width = batch.tokens.shape[1] + (0 if batch.source is None else batch.source.tokens.shape[1])
@@ -171,8 +154,6 @@ def _scores(
             answers = decode(model, part, steps=answer_steps(layout, length), end=end)
             predictions = at_targets(answers, part.targets)
         parts.append(score(model(part), part.targets, end, predictions))
-        if progress is not None:
-            progress(length, min(start + size, len(batch)), len(batch))
     return Scores.join(parts)
 
 
@@ -213,7 +194,7 @@ def _reach(figures: Mapping[int, float | None]) -> int:
     reach = 0
     for length in sorted(figures):
         figure = figures[length]
-        if figure is None or figure < REACH_THRESHOLD:
+        if figure is None or figure < SUCCESS:
             break
         reach = length
     return reach
@@ -221,13 +202,18 @@ def _reach(figures: Mapping[int, float | None]) -> int:
 
 def with_baselines(rows: Iterable[Row], task: Task) -> list[Row]:
     """Copies of `rows` with `baselines` (name -> token accuracy at that length) and `best_blind`, the best of those
-    that ignore the order of the input."""
+    that ignore the order of the input.
+
+    Baselines that know the answer so far are left out unless the row's protocol is "teacher_forced".
+    """
     rows = list(rows)
     known = {length: task.baselines(length) for length in {row["length"] for row in rows}}
-    return [
-        {**row, "baselines": dict(known[row["length"]]), "best_blind": best_blind(known[row["length"]])}
-        for row in rows
-    ]
+
+    def apply(row: Row) -> dict[str, float]:
+        forced = row["protocol"] == "teacher_forced"
+        return {name: v for name, v in known[row["length"]].items() if forced or name not in TEACHER_FORCED}
+
+    return [{**row, "baselines": apply(row), "best_blind": best_blind(apply(row))} for row in rows]
 
 
 def evaluation_id(options: Mapping[str, Any] | None = None) -> str:

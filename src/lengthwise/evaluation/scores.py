@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -50,29 +51,54 @@ class Scores:
         }
 
 
+class Marks(NamedTuple):
+    """What is right about predictions (B, N). An answer's symbols are its scored targets but the end token.
+
+    scored, symbols, right: (B, N) bool. answered: (B,) anything is scored at all. exact: (B,) every scored target,
+    the end token included, is right.
+    """
+
+    scored: Tensor
+    symbols: Tensor
+    right: Tensor
+    answered: Tensor
+    exact: Tensor
+
+
+def mark(predictions: Tensor, targets: Tensor, end: int | None) -> Marks:
+    """Predictions (B, N) against targets (B, N); symbol `end` closes an answer (None: answers have no end)."""
+    scored = targets != IGNORE
+    symbols = scored if end is None else scored & (targets != end)
+    right = (predictions == targets) & scored
+    answered = scored.any(1)
+    return Marks(scored, symbols, right, answered, (right | ~scored).all(1) & answered)
+
+
+def token_losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy in nats of logits (B, N, V) at each target (B, N), 0 where not scored; at least float32."""
+    dtype = torch.promote_types(logits.dtype, torch.float32)
+    losses = F.cross_entropy(
+        logits.flatten(0, 1).to(dtype), targets.flatten(), ignore_index=IGNORE, reduction="none"
+    )
+    return losses.view(targets.shape)
+
+
 def score(logits: Tensor, targets: Tensor, end: int, predictions: Tensor | None = None) -> Scores:
     """Scores of logits (B, N, V) against targets (B, N); symbol `end` closes an answer and is not part of it.
 
     `predictions` (B, N), where given, replaces the logits' argmax (what was really decoded); the loss is then
     still the logits'.
     """
-    scored = targets != IGNORE
-    symbols = scored & (targets != end)
-    if predictions is None:
-        predictions = logits.argmax(-1)
-    right = predictions == targets
-    loss = torch.zeros(targets.shape, dtype=torch.float64, device="cpu")
-    loss[scored.cpu()] = (
-        F.cross_entropy(logits[scored].float(), targets[scored], reduction="none").double().cpu()
-    )
+    marks = mark(logits.argmax(-1) if predictions is None else predictions, targets, end)
+    losses = token_losses(logits, targets).cpu().double()
 
     def count(mask: Tensor) -> np.ndarray:
         return mask.sum(1).cpu().numpy()
 
     return Scores(
-        correct=count(right & symbols),
-        symbols=count(symbols),
-        exact=(right | ~scored).all(1).cpu().numpy(),
-        loss=loss.sum(1).numpy(),
-        scored=count(scored),
+        correct=count(marks.right & marks.symbols),
+        symbols=count(marks.symbols),
+        exact=marks.exact.cpu().numpy(),
+        loss=losses.sum(1).numpy(),
+        scored=count(marks.scored),
     )

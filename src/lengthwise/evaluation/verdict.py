@@ -1,4 +1,4 @@
-"""Declared symmetries against measured ones.
+"""From figures to a verdict: declared symmetries against measured ones, and when an accuracy is a success.
 
 A float64 error of at most 1e-9 is rounding: the symmetry *holds*. Above 1e-4 it *fails*. What lies between is
 *unclear*, and so is a model whose outputs hardly depend on its input.
@@ -10,6 +10,9 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 Row = dict[str, Any]
+
+SUCCESS = 0.9
+"""Accuracy from which a test counts as a success: a seed's at one length, and at every length up to its reach."""
 
 HOLDS = 1e-9
 FAILS = 1e-4

@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 from lengthwise.batch import Batch
 
-from .attention import MultiHeadAttention, ScaledAttention
+from .attention import MultiHeadAttention
 from .attention.kernel import allowed_keys
-from .feedforward import ReLU
 from .init import keyed_rng
 from .layer import Layer, Trace
-from .norm import LayerNorm, Placement, PreNorm
-from .position import ALL_SYMMETRIES, Context, NoPosition, PositionEncoding, Sizes
+from .norm import Placement
+from .position import ALL_SYMMETRIES, Context, PositionEncoding, Sizes
 from .position.contract import PERMUTATION, REVERSAL
 
 Factory = Callable[..., Any]
@@ -50,21 +49,21 @@ class Stack(nn.Module):
         name: str,
         cross: bool = False,
         feature_dim: int | None = None,
-        key_dim: int | None = None,
-        value_dim: int | None = None,
-        mlp_ratio: float = 4.0,
-        bias: bool = False,
-        output_projection: bool = True,
-        residual: bool = True,
-        dropout: float = 0.0,
-        embedding_scale: float = 1.0,
-        position: Factory = NoPosition,
-        norm: Factory = PreNorm,
-        norm_layer: Factory = LayerNorm,
-        attention: Factory = ScaledAttention,
-        activation: Factory = ReLU,
-        trained_length: int | None = None,
-        seed: int = 0,
+        key_dim: int | None,
+        value_dim: int | None,
+        mlp_ratio: float,
+        bias: bool,
+        output_projection: bool,
+        residual: bool,
+        dropout: float,
+        embedding_scale: float,
+        position: Factory,
+        norm: Factory,
+        norm_layer: Factory,
+        attention: Factory,
+        activation: Factory,
+        trained_length: int | None,
+        seed: int,
     ) -> None:
         super().__init__()
         for option, value in (
@@ -153,6 +152,13 @@ class Stack(nn.Module):
     def encodings(self) -> list[PositionEncoding]:
         """Every encoding module once."""
         return [module for module in self.modules() if isinstance(module, PositionEncoding)]
+
+    def cross_encodings(self) -> list[PositionEncoding]:
+        """Those that act between a decoder and its encoder."""
+        across = (
+            layer.cross_attention.position for layer in self.layers if layer.cross_attention is not None
+        )
+        return [encoding for encoding in across if encoding is not None]
 
     def attentions(self) -> list[MultiHeadAttention]:
         return [module for module in self.modules() if isinstance(module, MultiHeadAttention)]

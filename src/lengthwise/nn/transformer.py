@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,10 @@ from .init import DefaultInit, Scheme, initialise
 from .layer import Trace
 from .norm import LayerNorm, PreNorm
 from .position import NoPosition
+from .position.contract import TRANSLATION
 from .stack import Factory, Hidden, Stack
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,8 @@ class Transformer(nn.Module):
     position, norm, norm_layer, attention, activation: classes (or functools.partial of them) for the slots.
     init: scheme of initial values.  readout: "token" = logits at every position; "mean" = of the mean of the
         real ones.
-    trained_length: number of positions seen in training, or None.  seed: of the initial values.
+    trained_length: positions seen in training, one number or as `Layout.positions` gives them, or None.
+    seed: of the initial values.
     Raises ValueError for sizes or parts that do not fit, naming the numbers.
     """
 
@@ -75,7 +79,7 @@ class Transformer(nn.Module):
         activation: Factory = ReLU,
         init: Scheme = DefaultInit(),  # noqa: B008 (immutable)
         readout: Literal["token", "mean"] = "token",
-        trained_length: int | tuple[int, int] | None = None,
+        trained_length: int | tuple[int, ...] | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -104,11 +108,12 @@ class Transformer(nn.Module):
             seed=seed,
         )
         with torch.random.fork_rng(devices=[]):
-            self._build(make_stack, feature_dim, trained_length)
+            lengths = trained_length if isinstance(trained_length, tuple) else (trained_length,)
+            self._build(make_stack, feature_dim, lengths)
             self.head = nn.Linear(self._last_stack.width, vocabulary_size)
         initialise(self, seed, init)
 
-    def _build(self, make_stack: Factory, feature_dim: int | None, trained_length: Any) -> None:
+    def _build(self, make_stack: Factory, feature_dim: int | None, trained: tuple[int | None, ...]) -> None:
         raise NotImplementedError
 
     @property
@@ -136,9 +141,11 @@ class Transformer(nn.Module):
         """The number of positions the model is defined for; None = unbounded."""
         return self._last_stack.max_length
 
-    def position_flags(self, num_positions: int, source_positions: int | None = None) -> tuple[str, ...]:
-        """What a reader of a result at that many positions must know, e.g. "untrained_positions"."""
-        return self._last_stack.position_flags(num_positions)
+    def position_flags(self, *positions: int) -> tuple[str, ...]:
+        """What a reader of a result at that many positions must know, e.g. "untrained_positions"; of an
+        encoder-decoder (source, target), or one number for both."""
+        (count,) = positions
+        return self._last_stack.position_flags(count)
 
     def _logits(self, hidden: Hidden) -> Tensor:
         x = hidden.x
@@ -161,9 +168,10 @@ class Transformer(nn.Module):
 class _SingleStack(Transformer):
     causal: bool
 
-    def _build(self, make_stack: Factory, feature_dim: int | None, trained_length: Any) -> None:
+    def _build(self, make_stack: Factory, feature_dim: int | None, trained: tuple[int | None, ...]) -> None:
+        (length,) = trained
         self.stack = make_stack(
-            causal=self.causal, name="stack", feature_dim=feature_dim, trained_length=trained_length
+            causal=self.causal, name="stack", feature_dim=feature_dim, trained_length=length
         )
 
     @property
@@ -193,10 +201,8 @@ class EncoderDecoder(Transformer):
     feature_dim is of the source.  trained_length: one number, or (source, target).
     """
 
-    def _build(self, make_stack: Factory, feature_dim: int | None, trained_length: Any) -> None:
-        source, target = (
-            trained_length if isinstance(trained_length, tuple) else (trained_length, trained_length)
-        )
+    def _build(self, make_stack: Factory, feature_dim: int | None, trained: tuple[int | None, ...]) -> None:
+        source, target = _both(trained)
         self.encoder = make_stack(
             causal=False, name="encoder", feature_dim=feature_dim, trained_length=source
         )
@@ -213,7 +219,12 @@ class EncoderDecoder(Transformer):
 
     @property
     def symmetries(self) -> frozenset[str]:
-        return self.encoder.symmetries
+        kept = self.encoder.symmetries
+        for encoding in self.decoder.cross_encodings():
+            # Permuting or reversing the source moves the keys alone, which breaks every distance; a translation
+            # moves both sides.
+            kept &= encoding.symmetries & {TRANSLATION}
+        return kept
 
     @property
     def max_length(self) -> int | None:
@@ -221,11 +232,16 @@ class EncoderDecoder(Transformer):
             (m for m in (self.encoder.max_length, self.decoder.max_length) if m is not None), default=None
         )
 
-    def position_flags(self, num_positions: int, source_positions: int | None = None) -> tuple[str, ...]:
-        """`source_positions`: of the encoder's side, by default as many."""
-        source = num_positions if source_positions is None else source_positions
-        both = self.encoder.position_flags(source) + self.decoder.position_flags(num_positions)
+    def position_flags(self, *positions: int) -> tuple[str, ...]:
+        source, target = _both(positions)
+        both = self.encoder.position_flags(source) + self.decoder.position_flags(target)
         return tuple(dict.fromkeys(both))
+
+
+def _both(numbers: tuple[T, ...]) -> tuple[T, T]:
+    """(source, target), from one number for both or from two."""
+    source, target = numbers if len(numbers) == 2 else numbers * 2
+    return source, target
 
 
 def _mean_of_real(x: Tensor, key_mask: Tensor | None) -> Tensor:

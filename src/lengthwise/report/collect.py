@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,29 +28,19 @@ from lengthwise.runs import (
     parse_lengths,
     read_starts,
     read_table,
+    scientific,
     variant_hash,
 )
+from lengthwise.runs.tables import LENGTH_KEY
+from lengthwise.runs.tested import TRAINED, current_rows
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+_UNKNOWN = "unknown"
 _PACKAGES = ("lengthwise", "torch", "pytorch-lightning", "numpy")
 """Whose versions can change a figure."""
-_IGNORED = (
-    "seed",
-    "init_seed",
-    "data_seed",
-    "outputs",
-    "overwrite",
-    "wandb",
-    "evaluation",
-    "debug",
-    "study",
-    "callbacks",
-)
-"""Config keys that never name a variant: seeds, and what leaves the result as it is."""
-
-TRAINED = "trained"
-"""The `evaluation_id` of a test with the options of training."""
+_SHARED = ("task", "init_seed", "data_seed")
+"""Parts of the identity that never name a variant: what a setting has in common, and what a variant is repeated over."""
 
 
 @dataclass(frozen=True)
@@ -116,9 +106,9 @@ class _Run:
     name: str
     config: dict[str, Any]
     status: Status
-    start: dict[str, Any]
-    lengths: pd.DataFrame
-    symmetry: pd.DataFrame
+    starts: list[dict[str, Any]]
+    lengths: list[dict[str, Any]]
+    symmetry: list[dict[str, Any]]
 
     @property
     def done(self) -> bool:
@@ -151,27 +141,17 @@ def collect(
     found = [run for name in names if (run := _read(root / name, problems)) is not None]
     notes: list[str] = []
     found = _without_copies(found, problems)
+    problems += _untested(found, checkpoint)
     settings, groups = _group(found, notes)
     return Collection(
         runs=_run_frame(found, groups),
-        lengths=_stack(found, groups, "lengths", checkpoint),
-        symmetry=_stack(found, groups, "symmetry", None),
+        lengths=_stack({run.name: _of_checkpoint(run.lengths, checkpoint) for run in found}, groups),
+        symmetry=_stack({run.name: _own_evaluation(run.symmetry) for run in found}, groups),
         groups=groups,
         settings=settings,
         problems=problems,
         notes=notes,
     )
-
-
-def read_sweep(outputs: str | Path, sweep: str) -> dict[str, Any]:
-    """``outputs/sweeps/<sweep>.json``. Raises RunError if it is missing or not what a sweep writes."""
-    path = Path(outputs) / "sweeps" / f"{sweep}.json"
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        record["cells"] = [{**cell, "run": str(cell["run"])} for cell in record["cells"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{path} cannot be read as a sweep ({_said(error)}).") from error
-    return record
 
 
 def _folders(root: Path) -> list[str]:
@@ -202,20 +182,29 @@ def _read(path: Path, problems: list[Problem]) -> _Run | None:
     if status.state != "done":
         problem(status.state, status.reason or "not finished yet")
     tables = {}
-    for table in (folder.length_csv, folder.symmetry_csv):
+    for table, needed in ((folder.length_csv, ("step", *LENGTH_KEY)), (folder.symmetry_csv, ())):
         try:
-            tables[table] = pd.DataFrame(read_table(table))
+            tables[table] = _table(table, needed)
         except RunError as error:
-            tables[table] = pd.DataFrame()
+            tables[table] = []
             problem("damaged", str(error))
     if status.state == "done" and not folder.length_csv.exists():
         problem("damaged", "length.csv is missing: this run has no test")
     try:
-        start = read_starts(folder.provenance_file)[-1]
-    except (RunError, IndexError) as error:
-        start = {}
+        starts = read_starts(folder.provenance_file)
+        if not starts:
+            raise RunError(f"{folder.provenance_file} names no start.")
+    except RunError as error:
+        starts = []
         problem("damaged", f"{error} Its precision and versions are not known.")
-    return _Run(path.name, config, status, start, tables[folder.length_csv], tables[folder.symmetry_csv])
+    return _Run(path.name, config, status, starts, tables[folder.length_csv], tables[folder.symmetry_csv])
+
+
+def _table(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
+    rows = read_table(path)
+    if rows and (missing := [name for name in needed if name not in rows[0]]):
+        raise RunError(f"{path} is damaged: there is no column {missing[0]}.")
+    return rows
 
 
 def _config(folder: RunFolder) -> dict[str, Any]:
@@ -239,20 +228,50 @@ def _said(error: Exception) -> str:
 
 
 def _context(run: _Run) -> tuple[tuple[str, str], ...]:
-    """What must be equal for pooling although it is not part of a variant."""
+    """What must be equal for pooling although it is not part of a variant.
+
+    From every start: a run that was resumed under another version has both, in order (``2.12.0 then 2.13.0``). A
+    start that only tested the run again says nothing about the precision and the device that it was trained with.
+    """
     trainer, schedule = run.config["trainer"], run.config.get("schedule")
     steps = run.status.max_steps or trainer.get("max_steps")
     horizon = run.status.horizon or (schedule.get("steps") if isinstance(schedule, dict) else None) or steps
-    packages = run.start.get("packages")
-    packages = packages if isinstance(packages, dict) else {}
+    training = [start for start in run.starts if not _only_tests(start)]
+    device = _through(start.get("device") for start in training)
     found = {
         "steps": steps,
         "schedule horizon": horizon,
-        "precision": run.start.get("precision") or "unknown",
-        "results version": run.start.get("results_version", "unknown"),
-        **{f"{name} version": packages.get(name, "unknown") for name in _PACKAGES},
+        "precision": _through(start.get("precision") for start in training),
+        **({} if device == _UNKNOWN else {"device": device}),  # older records do not tell
+        "results version": _through(start.get("results_version") for start in run.starts),
+        **{f"{name} version": _through(_packages(s).get(name) for s in run.starts) for name in _PACKAGES},
     }
     return tuple((name, str(value)) for name, value in found.items())
+
+
+def _through(values: Iterable[Any]) -> str:
+    """What held from start to start; once where it did not change."""
+    known = dict.fromkeys(_UNKNOWN if value is None else str(value) for value in values)
+    return " then ".join(known) or _UNKNOWN
+
+
+def _packages(start: Mapping[str, Any]) -> Mapping[str, Any]:
+    packages = start.get("packages")
+    return packages if isinstance(packages, dict) else {}
+
+
+def _only_tests(start: Mapping[str, Any]) -> bool:
+    command = start.get("argv")
+    return isinstance(command, list) and command[:1] == ["evaluate.py"]
+
+
+def _untested(runs: Sequence[_Run], checkpoint: str) -> list[Problem]:
+    """Finished runs with a test, though of none of this checkpoint's present weights: they have no figure to show."""
+    return [
+        Problem(run.name, "untested", f"checkpoint {checkpoint} was not tested since it was last trained")
+        for run in runs
+        if run.done and run.lengths and not _of_checkpoint(run.lengths, checkpoint)
+    ]
 
 
 def _without_copies(runs: list[_Run], problems: list[Problem]) -> list[_Run]:
@@ -285,14 +304,16 @@ def _group(runs: list[_Run], notes: list[str]) -> tuple[list[Setting], list[Grou
     groups: list[Group] = []
     for setting in settings.values():
         inside = {key: found for key, found in members.items() if key[0] == setting.key}
-        labels = _labels({key: found[0].config for key, found in inside.items()})
+        labels = _labels({key[1]: found[0].config for key, found in inside.items()})
         apart = _differences([dict(key[2]) for key in inside])
         split = [key for key in inside if sum(key[1] == other[1] for other in inside) > 1]
         for key, found in inside.items():
-            label = labels[key]
+            label = labels[key[1]]
             if key in split:
                 same_variant = _differences([dict(other[2]) for other in inside if other[1] == key[1]])
-                label += "".join(f", {_worded(name, dict(key[2])[name])}" for name in same_variant)
+                label += "".join(
+                    f", {_worded(name, dict(key[2]).get(name, _UNKNOWN))}" for name in same_variant
+                )
             seeds = tuple(sorted(((run.seed, run.name) for run in found), key=str))
             groups.append(
                 Group(
@@ -328,7 +349,7 @@ _ENCODING_ORDER = (
 def _apart_note(setting: Setting, names: list[str], contexts: list[dict[str, str]], split: bool) -> str:
     parts = []
     for name in names:
-        values = sorted({context.get(name, "unknown") for context in contexts})
+        values = sorted({context.get(name, _UNKNOWN) for context in contexts})
         parts.append(f"{name} ({', '.join(values)})")
     pooled = "Runs of one variant that differ in it are shown apart, never pooled." if split else ""
     return f"{setting.title}: the runs differ in {' and '.join(parts)}; compare with care. {pooled}".strip()
@@ -371,36 +392,54 @@ def _flat(node: Any, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _labels(configs: Mapping[Any, dict[str, Any]]) -> dict[Any, str]:
+def _labels(configs: Mapping[str, dict[str, Any]]) -> dict[str, str]:
     """For each variant its encoding, and the other choices in which the variants of this setting differ.
 
-    An option is a difference only between variants that have the same component in that slot: ``pe.base`` tells two
-    rotary variants apart and says nothing about a learned table. What more than half of them share goes unsaid.
+    Choices are those that make a variant (`scientific`). An option is a difference only between variants that have
+    the same component in that slot: ``pe.base`` tells two rotary variants apart and says nothing about a learned
+    table. What more than half of them share goes unsaid. No two labels are the same.
     """
-    flats = {}
-    for key, config in configs.items():
-        kept = {name: value for name, value in config.items() if name not in (*_IGNORED, "task", "data")}
-        kept["trainer"] = {k: v for k, v in kept["trainer"].items() if k in ("accumulate", "clip")}
-        kept["batch_size"] = config["data"].get("batch_size")
-        flats[key] = {name: value for name, value in _flat(kept).items() if name != "schedule.steps"}
-    names = sorted({name for flat in flats.values() for name in flat})
-    parts: dict[Any, list[str]] = {key: [component_name(configs[key]["pe"])] for key in configs}
-    for name in names:
-        if name in ("pe._target_",) or name.endswith("_partial_"):
-            continue
-        slot = name.partition(".")[0]
-        target = f"{slot}._target_"
-        by_target: dict[Any, Counter[str]] = {}
+    flats = {
+        variant: _flat({name: value for name, value in scientific(config).items() if name not in _SHARED})
+        for variant, config in configs.items()
+    }
+    names = {name for flat in flats.values() for name in flat if not name.endswith("_partial_")}
+    slots = {name.removesuffix("._target_") for name in names if name.endswith("._target_")}
+    names = {
+        f"{name}._target_" if name in slots else name for name in names
+    }  # a slot that is null in some variant
+    leaves = Counter(name.rpartition(".")[2] for name in names)
+    parts = {variant: [component_name(config["pe"])] for variant, config in configs.items()}
+    for name in sorted(names - {"pe._target_"}):
+        path = name.removesuffix("._target_")
+        owners = [f"{slot}._target_" for slot in slots if path.startswith(f"{slot}.")]
+        by_owner: dict[Any, Counter[str]] = {}
         for flat in flats.values():
-            kind = None if name == target else flat.get(target)
-            by_target.setdefault(kind, Counter())[repr(flat.get(name))] += 1
-        for key, flat in flats.items():
-            values = by_target[None if name == target else flat.get(target)]
+            by_owner.setdefault(repr([flat.get(owner) for owner in owners]), Counter())[
+                repr(flat.get(name))
+            ] += 1
+        for variant, flat in flats.items():
+            values = by_owner[repr([flat.get(owner) for owner in owners])]
             usual = 2 * values[repr(flat.get(name))] > values.total()
             if len(values) > 1 and not usual:
-                shown = component_name(configs[key][slot]) if name == target else flat.get(name)
-                parts[key].append(f"{slot if name == target else name.rpartition('.')[2]}={shown}")
-    return {key: " ".join(found) for key, found in parts.items()}
+                leaf = name.rpartition(".")[2]
+                parts[variant].append(
+                    _slot_word(path.rpartition(".")[2], flat.get(name))
+                    if path in slots
+                    else f"{leaf if leaves[leaf] == 1 else name}={flat.get(name)}"
+                )
+    labels = {variant: " ".join(found) for variant, found in parts.items()}
+    count = Counter(labels.values())
+    # The source of a component of one's own, for example, is part of a variant and stands in no option.
+    return {
+        variant: f"{text} variant={variant}" if count[text] > 1 else text for variant, text in labels.items()
+    }
+
+
+def _slot_word(slot: str, target: Any) -> str:
+    """``norm=post``; a slot named as its component, ``early_stopping``, is there or is ``early_stopping=none``."""
+    name = component_name(target)
+    return slot if name == slot else f"{slot}={name}"
 
 
 def _run_frame(runs: list[_Run], groups: list[Group]) -> pd.DataFrame:
@@ -425,41 +464,34 @@ def _run_frame(runs: list[_Run], groups: list[Group]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _stack(runs: list[_Run], groups: list[Group], table: str, checkpoint: str | None) -> pd.DataFrame:
-    owner = {name: group for group in groups for _, name in group.runs}
+def _stack(tables: Mapping[str, list[dict[str, Any]]], groups: list[Group]) -> pd.DataFrame:
+    """The rows of all runs that belong to a group, in the order of `tables` (by name of the run)."""
+    owner = {name: (group, seed) for group in groups for seed, name in group.runs}
     frames = []
-    for run in runs:
-        frame = getattr(run, table)
-        group = owner.get(run.name)
-        if group is None or frame.empty:
-            continue
-        frame = _own_evaluation(frame)
-        if checkpoint is not None:
-            frame = _of_checkpoint(frame, checkpoint)
-        head = {"run": run.name, "group": group.key, "setting": group.setting, "seed": run.seed}
-        frames.append(frame.assign(**head))
+    for name, rows in tables.items():
+        if name in owner and rows:
+            group, seed = owner[name]
+            head = {"run": name, "group": group.key, "setting": group.setting, "seed": seed}
+            frames.append(pd.DataFrame(rows).assign(**head))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def _own_evaluation(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows tested with the options of training; of what was measured twice the later ones."""
-    kept = frame
-    if "evaluation_id" in kept:
-        kept = kept[kept["evaluation_id"].fillna(TRAINED) == TRAINED]
-    if "split" in kept:
-        kept = kept[kept["split"] == "test"]
-    same = [name for name in _ROW_KEY if name in kept]
-    return kept.drop_duplicates(same, keep="last")
+def _of_checkpoint(rows: list[dict[str, Any]], checkpoint: str) -> list[dict[str, Any]]:
+    """Rows of ``length.csv``: test, one checkpoint's present weights, the options of training."""
+    return _latest(row for row in current_rows(rows, checkpoint) if row["split"] == "test")
 
 
-def _of_checkpoint(frame: pd.DataFrame, checkpoint: str) -> pd.DataFrame:
-    """Rows of one checkpoint, and of its newest weights: a run that was extended keeps older rows at other lengths."""
-    if "checkpoint" in frame:
-        frame = frame[frame["checkpoint"] == checkpoint]
-    return frame[frame["step"] == frame["step"].max()] if "step" in frame else frame
+def _own_evaluation(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of ``symmetry.csv`` measured with the options of training."""
+    return _latest(row for row in rows if (row.get("evaluation_id") or TRAINED) == TRAINED)
 
 
 _ROW_KEY = ("checkpoint", "step", "length", "stratum", "action", "quantity", "dtype")
+
+
+def _latest(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of what was measured twice the later row."""
+    return list({tuple(row.get(name) for name in _ROW_KEY): row for row in rows}.values())
 
 
 def baselines_of(frame: pd.DataFrame) -> dict[str, dict[int, float]]:

@@ -51,8 +51,9 @@ class Estimate:
         return max(self.mean - self.low, self.high - self.mean)
 
     @property
-    def provisional(self) -> bool:
-        return self.n < VERDICT_SEEDS
+    def cut_off(self) -> bool:
+        """Whether the interval ends at 0 or 1, where an accuracy does: no half-width describes it."""
+        return self.low == 0.0 or self.high == 1.0
 
 
 @dataclass(frozen=True)

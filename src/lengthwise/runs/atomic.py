@@ -6,7 +6,9 @@ import contextlib
 import errno
 import os
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from lengthwise.errors import RunError
 
@@ -16,6 +18,7 @@ PREFIX = ".tmp-"
 _PLAIN = {
     errno.ENOSPC: "no space left on the device",
     errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "the file is larger than is allowed here",
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
@@ -29,32 +32,42 @@ def explain(error: OSError) -> str:
     return _PLAIN.get(error.errno or 0) or error.strerror or str(error)
 
 
-def write_atomic(path: Path, data: bytes) -> None:
-    """Replace the contents of `path` by `data`.
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write into, which takes the place of `path` where the block ends without an error.
 
     Raises RunError if that fails; the old contents are then untouched and nothing is left behind.
     """
     temporary = path.with_name(f"{PREFIX}{secrets.token_hex(6)}-{path.name}")
     try:
         with temporary.open("xb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        kept = " What was there before is untouched." if path.exists() else ""
-        raise RunError(f"cannot write {path}: {explain(error)}.{kept}") from error
+        kept = " What was there before is untouched." if os.path.exists(path) else ""
+        room = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        cure = " To go on, free some space and run the same command again." if room else ""
+        raise RunError(f"cannot write {path}: {explain(error)}.{kept}{cure}") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
     _sync_folder(path.parent)
 
 
-def remove_leftovers(folder: Path) -> None:
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace the contents of `path` by `data`; see `replacing`."""
+    with replacing(path) as file:
+        file.write(data)
+
+
+def remove_leftovers(*folders: Path) -> None:
     """Delete what killed processes left half-written."""
-    for path in folder.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):
-            path.unlink()
+    for folder in folders:
+        for path in folder.glob(f"{PREFIX}*"):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _sync_folder(folder: Path) -> None:

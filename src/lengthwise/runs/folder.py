@@ -36,7 +36,6 @@ class RunFolder:
         self.length_csv = self.path / "length.csv"
         self.symmetry_csv = self.path / "symmetry.csv"
         self.checkpoints = self.path / "checkpoints"
-        self.best = self.checkpoints / "best.ckpt"
         self.last = self.checkpoints / "last.ckpt"
 
     def __repr__(self) -> str:
@@ -106,7 +105,7 @@ class RunFolder:
     def claim(self) -> Claim:
         """Become the only process that writes here. Raises RunError if there is another."""
         claim = Claim(self.path / LOCK)
-        remove_leftovers(self.path)
+        remove_leftovers(self.path, self.checkpoints)
         return claim
 
     def clear(self) -> None:

@@ -8,8 +8,7 @@ Kept, though one might wonder:
 
 - ``trainer.accumulate``: gradients agree up to rounding only, and dropout is drawn per micro-batch.
 - ``trainer.validate_every``: it decides which checkpoint is the best one, and when early stopping stops.
-- ``debug``, unless it is off: a few debugging steps must never be taken for the beginning of a real run.
-- callbacks, except those of ours that only watch.
+- callbacks: they may stop a run early.
 
 ``seed`` is a shorthand: ``init_seed`` and ``data_seed`` are what counts.
 """
@@ -40,10 +39,9 @@ A key at that value is left out of the identity, so that older folders keep thei
 
 _EXCLUDED = ("outputs", "overwrite", "wandb", "evaluation", "hydra", "study", "seed", "run", "debug")
 _EXCLUDED_TRAINER = (
-    "max_steps", "accelerator", "devices", "num_nodes", "strategy", "precision", "threads", "log_every",
+    "max_steps", "accelerator", "devices", "precision", "threads", "log_every",
     "checkpoint_every", "profile",
 )  # fmt: skip
-_WATCHERS = ("progress", "checkpoints", "recorder", "wandb", "symmetry")
 _LIBRARIES = ("lengthwise", "torch", "pytorch_lightning", "lightning", "torchmetrics", "numpy", "builtins")
 """Named, but not hashed: their versions are in the run's provenance."""
 
@@ -62,14 +60,10 @@ def scientific(config: Mapping[str, Any], introduced: Mapping[str, Any] | None =
             kept[name] = config["seed"]
     if label := _mapping(config, "run").get("label"):
         kept["run"] = {"label": str(label)}
-    if _is_on(config.get("debug")):
-        kept["debug"] = config["debug"]
     if "trainer" in kept:
         kept["trainer"] = {k: v for k, v in _mapping(kept, "trainer").items() if k not in _EXCLUDED_TRAINER}
     if isinstance(kept.get("schedule"), Mapping):
         kept["schedule"] = {k: v for k, v in kept["schedule"].items() if k != "steps" or v is not None}
-    if "callbacks" in kept:
-        kept["callbacks"] = {k: v for k, v in _mapping(kept, "callbacks").items() if not _only_watches(k, v)}
     if isinstance(kept.get("data"), Mapping) and "lengths" in kept["data"]:
         kept["data"] = {**kept["data"], "lengths": parse_lengths(kept["data"]["lengths"])}
     result = canonical(kept)
@@ -78,17 +72,14 @@ def scientific(config: Mapping[str, Any], introduced: Mapping[str, Any] | None =
     return _without_empty(result)
 
 
-def run_hash(config: Mapping[str, Any], extra: Any = None) -> str:
-    """10 hexadecimal digits that name the run: science, seeds, results version, source of outside components.
-
-    `extra` is anything plain that shall count besides.
-    """
-    return _hash(scientific(config), extra)
+def run_hash(config: Mapping[str, Any]) -> str:
+    """10 hexadecimal digits that name the run: science, seeds, results version, source of outside components."""
+    return _hash(scientific(config))
 
 
-def variant_hash(config: Mapping[str, Any], extra: Any = None) -> str:
+def variant_hash(config: Mapping[str, Any]) -> str:
     """As `run_hash` without the seeds: equal for runs that are repetitions of each other."""
-    return _hash({k: v for k, v in scientific(config).items() if k not in _SEEDS}, extra)
+    return _hash({k: v for k, v in scientific(config).items() if k not in _SEEDS})
 
 
 def canonical(value: Any, key: str = "") -> Any:
@@ -148,12 +139,10 @@ def source_hash(names: Iterable[str]) -> str | None:
     return digest.hexdigest() if outside else None
 
 
-def _hash(science: dict[str, Any], extra: Any) -> str:
+def _hash(science: dict[str, Any]) -> str:
     content = {"results_version": RESULTS_VERSION, "config": science}
     if source := source_hash(targets(science)):
         content["source"] = source
-    if extra is not None:
-        content["extra"] = canonical(extra, "extra")
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()[:HASH_LENGTH]
 
@@ -161,19 +150,6 @@ def _hash(science: dict[str, Any], extra: Any) -> str:
 def _mapping(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     value = config.get(key)
     return value if isinstance(value, Mapping) else {}
-
-
-def _is_on(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(_is_on(item) for item in value.values())
-    return bool(value) and value != "none"
-
-
-def _only_watches(name: str, callback: Any) -> bool:
-    if callback is None:
-        return True
-    target = callback.get("_target_", "") if isinstance(callback, Mapping) else ""
-    return name in _WATCHERS and str(target).startswith("lengthwise.")
 
 
 def _leave_out(tree: Any, path: list[str], value: Any) -> None:

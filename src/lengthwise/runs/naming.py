@@ -13,12 +13,12 @@ LONGEST = 120
 """Bytes in the name of a run's folder."""
 
 SLOTS = (
-    "task", "pe", "positions", "norm", "norm_layer", "attention", "init", "activation", "model", "optimizer",
+    "task", "pe", "norm", "norm_layer", "attention", "init", "activation", "model", "optimizer",
     "schedule",
 )  # fmt: skip
 
 _USUAL = {
-    "positions": "sequential", "norm_layer": "layer", "attention": "scaled", "init": "default", "activation": "relu",
+    "norm_layer": "layer", "attention": "scaled", "init": "default", "activation": "relu",
     "model": "encoder", "readout": "end", "width": 64, "layers": 2, "heads": 4, "dropout": 0, "optimizer": "adamw",
     "lr": 0.003, "batch_size": 32, "lengths": "4-10", "accumulate": 1,
 }  # fmt: skip
@@ -26,7 +26,7 @@ _USUAL = {
 
 _LETTERS = {"width": "w", "layers": "l", "heads": "h", "dropout": "drop", "lr": "lr", "batch_size": "b",
             "lengths": "n", "accumulate": "acc"}  # fmt: skip
-_SUFFIXES = ("_norm", "_attention", "_init", "_schedule", "_position", "_positions")
+_SUFFIXES = ("_norm", "_attention", "_init", "_schedule", "_position")
 
 
 def component_name(component: Any) -> str:

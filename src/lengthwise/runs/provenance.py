@@ -35,6 +35,7 @@ def describe_start(
     argv: Sequence[str] | None = None,
     precision: str | None = None,
     devices: Any = None,
+    device: str | None = None,
     threads: int | None = None,
 ) -> dict[str, Any]:
     """What there is to know about this process; what only the trainer knows is passed in."""
@@ -55,6 +56,7 @@ def describe_start(
         "threads": threads,
         "precision": precision,
         "devices": devices,
+        "device": device,
     }
 
 

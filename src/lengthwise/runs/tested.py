@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lengthwise.errors import RunError
@@ -13,20 +13,54 @@ TRAINED = "trained"
 """Evaluation id of a test with the options the model was trained with."""
 
 
+def current_rows(
+    rows: Iterable[dict[str, Any]], checkpoint: str, evaluation_id: str = TRAINED
+) -> list[dict[str, Any]]:
+    """The rows of ``length.csv`` that hold for a checkpoint's present weights, tested with these options.
+
+    A run that was extended keeps rows of its earlier weights, at lengths and options that were not tested again. The
+    newest step that the checkpoint was tested at, with whatever options, tells which rows those are.
+    """
+    own = [row for row in rows if row["checkpoint"] == checkpoint]
+    newest = max((row["step"] for row in own), default=None)
+    return [
+        row for row in own if row["step"] == newest and (row["evaluation_id"] or TRAINED) == evaluation_id
+    ]
+
+
 def tested_lengths(
     folder: RunFolder, checkpoint: str, count: int, *, step: int | None = None, evaluation_id: str = TRAINED
 ) -> set[int]:
     """The lengths in ``length.csv`` for these weights with at least `count` sequences, or found to be not defined.
 
-    step: of the weights; None = whichever were tested last.
+    step: of the weights; None = of those that were tested last.
     """
+    rows = [row for row in read_table(folder.length_csv) if step is None or row["step"] == step]
     return {
         row["length"]
-        for row in read_table(folder.length_csv)
-        if (row["checkpoint"], row["evaluation_id"], row["stratum"]) == (checkpoint, evaluation_id, "all")
-        and (step is None or row["step"] == step)
-        and (row["n"] >= count or "not_defined" in (row["flags"] or ""))
+        for row in current_rows(rows, checkpoint, evaluation_id)
+        if row["stratum"] == "all" and (row["n"] >= count or "not_defined" in (row["flags"] or ""))
     }
+
+
+def symmetry_length(config: Mapping[str, Any]) -> int:
+    """Input symbols of the sequences on which symmetry is measured."""
+    return config["evaluation"]["symmetry_length"] or max(config["data"]["lengths"])
+
+
+def is_certified(
+    folder: RunFolder, config: Mapping[str, Any], checkpoint: str, *, step: int | None = None
+) -> bool:
+    """Whether ``symmetry.csv`` holds the asked-for certificate of these weights (step None: of any)."""
+    asked = config["evaluation"]
+    return any(
+        row["checkpoint"] == checkpoint
+        and (step is None or row["step"] == step)
+        and row["length"] == symmetry_length(config)
+        and row["sequences"] >= asked["symmetry_sequences"]
+        and (row["draws"] >= asked["symmetry_draws"] or row["flags"])
+        for row in read_table(folder.symmetry_csv)
+    )
 
 
 def is_complete(folder: RunFolder, config: Mapping[str, Any]) -> bool:
@@ -41,6 +75,7 @@ def is_complete(folder: RunFolder, config: Mapping[str, Any]) -> bool:
             and (status.max_steps or 0) >= config["trainer"]["max_steps"]
             and all(
                 set(evaluation["lengths"]) <= tested_lengths(folder, checkpoint, evaluation["count"])
+                and (not evaluation["symmetry"] or is_certified(folder, config, checkpoint))
                 for checkpoint in evaluation["checkpoints"]
             )
         )

@@ -24,8 +24,6 @@ class BinMajority(Task):
     evidence_meaning = "none: all positions count alike"
     source = "Huang et al. 2025, A formal framework for understanding length generalization in transformers"
     deviations = "no end symbol after the single answer"
-    train_lengths = (1, 3, 5, 7, 9)
-    test_lengths = (1, 3, 5, 7, 9, 15, 21, 31, 51, 101)
 
     def __init__(self) -> None:
         self.symbols = ("0", "1")

@@ -21,6 +21,9 @@ WINDOW = 21
 BLIND = ("uniform", "position_only", "token_only", "bag_optimal", "remaining_bag", "previous_only")
 """Baselines that do not use the order of the input."""
 
+TEACHER_FORCED = ("remaining_bag", "previous_only")
+"""Baselines that know the true answer so far: only of a model that is given it."""
+
 
 @dataclass(frozen=True)
 class Examples:
@@ -99,8 +102,6 @@ class Task:
     deviations: ClassVar[str]
     causal: ClassVar[bool] = False
     has_twins: ClassVar[bool] = False
-    train_lengths: ClassVar[tuple[int, ...]] = tuple(range(1, 11))
-    test_lengths: ClassVar[tuple[int, ...]] = (*range(1, 11), 15, 20, 30, 50, 100)
 
     symbols: tuple[str, ...]
     answer_symbols: tuple[str, ...]
@@ -174,23 +175,6 @@ class Task:
             legal = f"use length {least}" if least == most else f"use lengths from {least} to {most}"
         if legal is not None:
             raise ValueError(f"task {self.name}: length {length} is not possible; {legal}")
-
-    @property
-    def default_lengths(self) -> list[int]:
-        """Lengths to train on."""
-        return [length for length in self.train_lengths if self._is_legal(length)]
-
-    @property
-    def default_test_lengths(self) -> list[int]:
-        """Lengths to test at: the trained ones and longer ones."""
-        return [length for length in self.test_lengths if self._is_legal(length)]
-
-    def _is_legal(self, length: int) -> bool:
-        try:
-            self.check_length(length)
-        except ValueError:
-            return False
-        return True
 
     @property
     def options(self) -> dict[str, Any]:

@@ -63,14 +63,6 @@ class Digits(Task):
         self.symbols = tuple(str(digit) for digit in range(10))
         self.answer_symbols = self.symbols
 
-    @property
-    def default_lengths(self) -> list[int]:
-        return [self.tokens]
-
-    @property
-    def default_test_lengths(self) -> list[int]:
-        return [self.tokens]
-
     def sample(self, lengths: np.ndarray, generator: np.random.Generator, split: str) -> Examples:
         pool = split_indices(split)
         return self._examples(pool[generator.integers(0, len(pool), size=len(lengths))])

@@ -68,12 +68,12 @@ class Layout:
         self._answer_follows = self._has_slots or self.autoregressive
         self.input_start = 1 if shape == "decoder" or self.readout == "front" else 0
 
-    def num_positions(self, length: int) -> int:
-        """Positions that a model sees for `length` input symbols; an encoder_decoder's longer side."""
+    def positions(self, length: int) -> tuple[int, ...]:
+        """Positions that a model sees for `length` input symbols; of an encoder_decoder (source, target)."""
         answer = self.task.answer_length(length)
         if self.shape == "encoder_decoder":
-            return max(length, 1 + answer * self.autoregressive)
-        return self._positions(length, answer)
+            return length, 1 + answer * self.autoregressive
+        return (self._positions(length, answer),)
 
     def _positions(self, lengths: Any, counts: Any) -> Any:
         """Positions of an encoder or a decoder for `lengths` input and `counts` answer symbols."""
@@ -87,10 +87,6 @@ class Layout:
         if self._aligned:
             return zeros + self.input_start
         return lengths + self.input_start  # the separator, or the slots right behind the input
-
-    def answer_mask(self, targets: torch.Tensor) -> torch.Tensor:
-        """True at scored answer symbols, the end symbol not among them."""
-        return (targets != IGNORE) & (targets != self.vocabulary.eos)
 
     def __call__(self, examples: Examples) -> Batch:
         """The batch of `examples`, as wide as its longest sample needs."""

@@ -28,8 +28,6 @@ class Majority(Task):
     evidence_meaning = "none: all positions count alike"
     source = "Lengthwise"
     deviations = "margins are fixed numbers of tokens instead of a rate drawn per sequence"
-    train_lengths = (1, 3, 5, 7, 9)
-    test_lengths = (1, 3, 5, 7, 9, 15, 21, 31, 51, 101)
 
     def __init__(self, *, margins: Sequence[int] = (1, 3, 5)) -> None:
         self.margins = self.integers_option("margins", margins, 1, 999)

@@ -7,10 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from lengthwise.keyed import philox
-from lengthwise.tasks.contract import Examples, Task
-from lengthwise.tasks.items import test_items
-
-_CHUNK = 4096
+from lengthwise.tasks.contract import Examples
 
 
 def shared_items(test: Examples, train: Iterable[Examples]) -> float:
@@ -23,22 +20,6 @@ def shared_items(test: Examples, train: Iterable[Examples]) -> float:
     for examples in train:
         found |= np.isin(keys, _hashes(examples))
     return float(found.mean())
-
-
-def overlap(task: Task, length: int, train_count: int, test_count: int = 1024) -> float:
-    """Share of the test items of `length` that appear among `train_count` training sequences of that length.
-
-    The training sequences are drawn anew from the training distribution by a key of their own, so this estimates what
-    any run with that many sequences of that length shares with the test; it is exact for no particular run.
-    """
-
-    def draws() -> Iterable[Examples]:
-        for index, first in enumerate(range(0, train_count, _CHUNK)):
-            generator = philox("overlap", task.identity, int(length), index)
-            block = task.generate(np.full(_CHUNK, length), generator, "train")
-            yield block.rows(slice(0, train_count - first))
-
-    return shared_items(test_items(task, length, test_count), draws())
 
 
 def _hashes(examples: Examples) -> np.ndarray:

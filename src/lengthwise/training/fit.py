@@ -22,6 +22,7 @@ from lengthwise.training.callbacks.checkpoints import AtomicCheckpointIO, read_c
 from lengthwise.training.callbacks.divergence import StopOnDivergence
 from lengthwise.training.callbacks.recorder import Recorder, callbacks_of
 from lengthwise.training.data import LengthData
+from lengthwise.training.hardware import resolve_precision
 from lengthwise.training.module import LengthModule
 
 _NOISE = (
@@ -30,8 +31,6 @@ _NOISE = (
     ".*srun. command is available.*",
     ".*sync_dist=True.*",
     ".*isinstance\\(treespec, LeafSpec\\).*",
-    ".*Deterministic behavior was enabled.*",
-    ".*does not have a deterministic implementation.*",
     ".*barrier.*using the device under current context.*",
 )
 _MONITORS = ("val/loss", "val/token_accuracy", "val/exact_match")
@@ -52,12 +51,10 @@ class TrainerOptions:
     precision: str = "auto"
     accelerator: str = "auto"
     devices: int = 1
-    strategy: str = "auto"
     threads: int | None = None
     log_every: int = 10
     validate_every: int = 100
     checkpoint_every: int = 100
-    deterministic: bool = False
     profile: bool = False
 
     def __post_init__(self) -> None:
@@ -98,6 +95,12 @@ def fit(
     return trainer
 
 
+def refuse(options: TrainerOptions, callbacks: Sequence[Callback] = ()) -> None:
+    """Raise what `fit` would, without training: a device that is not there, a monitored figure that does not exist."""
+    with _quiet():
+        _check_monitors(make_trainer(options, callbacks))
+
+
 def make_trainer(options: TrainerOptions, callbacks: Sequence[Callback] = ()) -> pl.Trainer:
     """The Trainer for `options`, without Lightning's own logger, bars and default checkpoints."""
     callbacks = list(callbacks)
@@ -106,8 +109,7 @@ def make_trainer(options: TrainerOptions, callbacks: Sequence[Callback] = ()) ->
     return pl.Trainer(
         accelerator=options.accelerator,
         devices=options.devices,
-        strategy=options.strategy,
-        precision=_precision(options),  # type: ignore[arg-type]
+        precision=resolve_precision(options.precision, options.accelerator),  # type: ignore[arg-type]
         max_steps=options.max_steps,
         max_epochs=-1,
         accumulate_grad_batches=options.accumulate,
@@ -116,7 +118,6 @@ def make_trainer(options: TrainerOptions, callbacks: Sequence[Callback] = ()) ->
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         use_distributed_sampler=False,
-        deterministic=options.deterministic,
         # A tensor that a component caches under inference mode would break the next training step.
         inference_mode=False,
         callbacks=callbacks,
@@ -127,15 +128,6 @@ def make_trainer(options: TrainerOptions, callbacks: Sequence[Callback] = ()) ->
         enable_progress_bar=False,
         enable_model_summary=False,
     )
-
-
-def _precision(options: TrainerOptions) -> str:
-    if options.precision != "auto":
-        return options.precision
-    on_gpu = options.accelerator in ("gpu", "cuda") or (
-        options.accelerator == "auto" and torch.cuda.is_available()
-    )
-    return "bf16-mixed" if on_gpu else "32-true"
 
 
 def _check_monitors(trainer: pl.Trainer) -> None:

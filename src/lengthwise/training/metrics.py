@@ -10,17 +10,14 @@ from torch.nn import functional as F
 from torchmetrics import Metric
 
 from lengthwise.batch import IGNORE
+from lengthwise.evaluation.scores import mark, token_losses
 
 
 def summed_loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Cross-entropy in nats, summed over scored targets: logits (B, N, V), targets (B, N) -> (), at least float32."""
-    return _cross_entropy(logits, targets, "sum")
-
-
-def _cross_entropy(logits: Tensor, targets: Tensor, reduction: str) -> Tensor:
     dtype = torch.promote_types(logits.dtype, torch.float32)
     return F.cross_entropy(
-        logits.flatten(0, 1).to(dtype), targets.flatten(), ignore_index=IGNORE, reduction=reduction
+        logits.flatten(0, 1).to(dtype), targets.flatten(), ignore_index=IGNORE, reduction="sum"
     )
 
 
@@ -51,16 +48,13 @@ class AnswerMetrics(Metric):
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
         """Count logits (B, N, V) against targets (B, N)."""
-        scored = targets != IGNORE
-        symbols = scored if self.eos is None else scored & (targets != self.eos)
-        right = logits.argmax(-1) == targets
-        answered = scored.any(1)
-        self.loss_sum += _cross_entropy(logits, targets, "none").double().sum()
-        self.scored += scored.sum()
-        self.correct += (right & symbols).sum()
-        self.symbols += symbols.sum()
-        self.exact += ((right | ~scored).all(1) & answered).sum()
-        self.sequences += answered.sum()
+        marks = mark(logits.argmax(-1), targets, self.eos)
+        self.loss_sum += token_losses(logits, targets).double().sum()
+        self.scored += marks.scored.sum()
+        self.correct += (marks.right & marks.symbols).sum()
+        self.symbols += marks.symbols.sum()
+        self.exact += marks.exact.sum()
+        self.sequences += marks.answered.sum()
 
     def compute(self) -> dict[str, Tensor]:
         """{"loss", "token_accuracy", "exact_match"}, nan where nothing was counted."""

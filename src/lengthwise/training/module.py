@@ -65,6 +65,7 @@ class LengthModule(pl.LightningModule):
         self.validation: dict[str, float] = {}
         self._loss_share: Tensor | None = None
         self._loss_of_step: tuple[int, float] | None = None
+        self._stopped_short_of: int | None = None
 
     def forward(self, batch: Batch) -> Tensor:
         if batch.features is not None:
@@ -163,14 +164,23 @@ class LengthModule(pl.LightningModule):
     def on_fit_start(self) -> None:
         if getattr(self.schedule, "steps", 0) is None:
             self.schedule.steps = self.trainer.max_steps
+        # Once stopped early, training goes on only where more steps are asked for than it was stopped short of.
+        stopped = self._stopped_short_of
+        self.trainer.should_stop = stopped is not None and self.trainer.max_steps <= stopped
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        horizon = getattr(self.schedule, "steps", None)
-        checkpoint[STATE] = {"answer_tokens": self.answer_tokens, "schedule_steps": horizon}
+        trainer = self.trainer
+        stopped = trainer.should_stop and trainer.global_step < trainer.max_steps
+        checkpoint[STATE] = {
+            "answer_tokens": self.answer_tokens,
+            "schedule_steps": getattr(self.schedule, "steps", None),
+            "stopped_short_of": trainer.max_steps if stopped else None,
+        }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         state = checkpoint[STATE]
         self.answer_tokens = state["answer_tokens"]
+        self._stopped_short_of = state.get("stopped_short_of")
         if getattr(self.schedule, "steps", 0) is None:
             self.schedule.steps = state["schedule_steps"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 from torch.nn import Parameter
-from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim import SGD, AdamW, Optimizer
 
 from lengthwise.nn.attention.fixed import FixedAttention
 from lengthwise.nn.position.contract import PositionEncoding
@@ -66,18 +66,6 @@ def adamw(
     """AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101). Raises ValueError for a setting out of range."""
     groups = parameter_groups(model, weight_decay)
     return AdamW(groups, lr=lr, betas=(betas[0], betas[1]), eps=eps, weight_decay=weight_decay, fused=fused)
-
-
-def adam(
-    model: nn.Module,
-    *,
-    lr: float = 3e-3,
-    betas: tuple[float, float] = (0.9, 0.98),
-    eps: float = 1e-8,
-    fused: bool = True,
-) -> Optimizer:
-    """Adam (Kingma & Ba 2015, arXiv:1412.6980), without decay."""
-    return Adam(parameter_groups(model, 0.0), lr=lr, betas=(betas[0], betas[1]), eps=eps, fused=fused)
 
 
 def sgd(

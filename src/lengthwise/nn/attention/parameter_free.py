@@ -32,6 +32,11 @@ class ParameterFreeAttention(MultiHeadAttention):
                 f"parameter-free attention has no projections: bias, key_dim and value_dim do not apply "
                 f"(got bias={bias}, key_dim={key_dim}, value_dim={value_dim}; a head has {columns} columns)"
             )
+        if not output_projection:
+            raise ValueError(
+                "parameter-free attention has no output projection to leave out: output_projection=false does "
+                "not apply"
+            )
 
     def project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         k = split_heads(source, self.heads)

@@ -15,7 +15,8 @@ class Binary(EmbeddingEncoding):
     """The position's bits as ±1, lowest first, in the first b = ⌈log₂ range⌉ columns; 0 in the rest (table
     after eq 25).
 
-    Raises ValueError where r_n has fewer than b columns, LengthError for a number outside 0…2^b-1.
+    Raises ValueError where r_n has fewer than b columns or `origin` is negative, LengthError for a number
+    outside 0…2^b-1.
     """
 
     paper = "Bishop & Bishop 2024, Deep Learning, ch. 12"
@@ -32,6 +33,8 @@ class Binary(EmbeddingEncoding):
         super().__init__(sizes, combine=combine, dim=dim, origin=origin)
         if range < 2:
             raise ValueError(f"range must be at least 2, got {range}")
+        if origin < 0:
+            raise ValueError(f"binary counts from 0, so origin must be at least 0, got {origin}")
         self.bits = (range - 1).bit_length()
         if self.bits > self.columns:
             raise ValueError(
@@ -42,11 +45,12 @@ class Binary(EmbeddingEncoding):
         self.distinct_until = self.max_length
 
     def vectors(self, numbers: Tensor, context: Context, dtype: torch.dtype) -> Tensor:
-        last = self.origin + context.last_number()
-        if last >= 2**self.bits:
+        first, last = self.origin + context.first_number(), self.origin + context.last_number()
+        if first < 0 or last >= 2**self.bits:
+            cure = "negative numbers have no code" if first < 0 else "a larger range would name it"
             raise LengthError(
-                f"binary counts from 0 to {2**self.bits - 1} with {self.bits} bits, number {last} was asked "
-                f"for: a larger range would name it"
+                f"binary counts from 0 to {2**self.bits - 1} with {self.bits} bits, number "
+                f"{first if first < 0 else last} was asked for: {cure}"
             )
         powers = torch.arange(self.bits, device=numbers.device)
         bits = (numbers[..., None] >> powers) & 1

@@ -103,6 +103,12 @@ class Context:
         numbers = ((self.query_positions, self.num_queries), (self.key_positions, self.num_keys))
         return max(count - 1 if given is None else int(given.max()) for given, count in numbers)
 
+    def first_number(self) -> int:
+        """The smallest position number of queries and keys."""
+        return min(
+            0 if given is None else int(given.min()) for given in (self.query_positions, self.key_positions)
+        )
+
     def offsets(self) -> Tensor:
         """(B or 1, Nq, Nk) int64: key position minus query position."""
         return self.key_numbers()[:, None, :] - self.query_numbers()[:, :, None]

@@ -5,11 +5,8 @@ Contents are plain, so ``torch.load(path, weights_only=True)`` reads them.
 
 from __future__ import annotations
 
-import errno
 import math
-import os
 import pickle
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from pytorch_lightning.callbacks import Checkpoint
 from torch import nn
 
 from lengthwise.errors import RunError
+from lengthwise.runs.atomic import explain, replacing
 from lengthwise.training.callbacks.divergence import refuse_divergence
 from lengthwise.training.data import MicroBatch
 
@@ -75,26 +73,26 @@ def load_weights(model: nn.Module, path: str | Path) -> int:
 
 
 class AtomicCheckpointIO(CheckpointIO):
-    """Writes beside the target, flushes to the disk, then replaces: a reader never sees half a file.
+    """Files that a reader never sees half of, see `replacing`.
 
     Raises RunError where the disk is full or not writable; what was there before is then untouched.
     """
 
     def save_checkpoint(self, checkpoint: dict[str, Any], path: Any, storage_options: Any = None) -> None:
         path = Path(path)
-        temporary: str | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-            _write(checkpoint, handle)
-            os.replace(temporary, path)
-            _sync_folder(path.parent)
-        except BaseException as error:
-            if temporary is not None:
-                Path(temporary).unlink(missing_ok=True)
-            if isinstance(error, OSError):
-                raise RunError(_explain(path, error)) from error
-            raise
+        except OSError as error:
+            raise RunError(f"cannot write {path}: {explain(error)}.") from error
+        with replacing(path) as file:
+            guarded = _FirstError(file)
+            try:
+                torch.save(checkpoint, guarded)  # type: ignore[arg-type]
+            except RuntimeError:
+                # torch's writer turns the failed write into a RuntimeError of its own
+                if guarded.error is not None:
+                    raise guarded.error from None
+                raise
 
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
@@ -103,20 +101,6 @@ class AtomicCheckpointIO(CheckpointIO):
 
     def remove_checkpoint(self, path: Any) -> None:
         Path(path).unlink(missing_ok=True)
-
-
-def _write(checkpoint: dict[str, Any], handle: int) -> None:
-    with os.fdopen(handle, "wb") as file:
-        guarded = _FirstError(file)
-        try:
-            torch.save(checkpoint, guarded)  # type: ignore[arg-type]
-            file.flush()
-            os.fsync(file.fileno())
-        except RuntimeError:
-            # torch's writer turns the failed write into a RuntimeError of its own
-            if guarded.error is not None:
-                raise guarded.error from None
-            raise
 
 
 class _FirstError:
@@ -135,24 +119,6 @@ class _FirstError:
 
     def flush(self) -> None:
         self.file.flush()
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _explain(path: Path, error: OSError) -> str:
-    kept = "the earlier one is intact" if path.exists() else "nothing was left half-written"
-    cure = (
-        "free some space and run the same command again to continue"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        else "make the folder writable, or choose another with outputs=<folder>"
-    )
-    return f"could not write the checkpoint {path}: {error.strerror or error} ({kept}); {cure}"
 
 
 class Checkpoints(Checkpoint):

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytorch_lightning as pl
-import torch
 from torch import nn
+
+from lengthwise.evaluation.modes import evaluation_mode
 
 
 class SymmetryProbe(pl.Callback):
@@ -31,12 +32,6 @@ class SymmetryProbe(pl.Callback):
             pl_module.log_dict({f"symmetry/{name}": value for name, value in self.latest.items()})
 
     def _measure(self, model: nn.Module) -> dict[str, float]:
-        modes = [(module, module.training) for module in model.modules()]
-        model.eval()
-        try:
-            with torch.no_grad():
-                figures = self.measure(model)
-        finally:
-            for module, training in modes:
-                module.training = training
+        with evaluation_mode(model):
+            figures = self.measure(model)
         return {name: float(value) for name, value in figures.items()}
