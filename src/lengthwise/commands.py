@@ -133,7 +133,8 @@ def _composed(arguments: list[str]) -> tuple[list[Cell], list[str], list[str], b
         finally:
             sys.argv = own
     if errors:
-        raise errors[0]
+        others = f" ({len(errors) - 1} more cells are wrong too)" if len(errors) > 1 else ""
+        raise ConfigError(f"{errors[0]}{others}")
     if not cells:  # --cfg, --info and the like have printed what was asked for
         raise SystemExit(0)
     values = {"--config-dir": options.config_dir, "--config-path": options.config_path}

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from lengthwise.console import say
+from lengthwise.evaluation.actions import PERMUTATIONS
 from lengthwise.evaluation.length import evaluate_lengths, summarise, with_baselines
 from lengthwise.evaluation.symmetry import certificate
 from lengthwise.evaluation.verdict import verdicts
 from lengthwise.nn import Transformer
 from lengthwise.runs import RunFolder, Status, Table, read_table
 from lengthwise.runs.tables import LENGTH_COLUMNS, LENGTH_KEY, SYMMETRY_COLUMNS, SYMMETRY_KEY
-from lengthwise.runs.tested import TRAINED, is_certified, symmetry_length, tested_lengths
+from lengthwise.runs.tested import TRAINED, current_rows, is_certified, symmetry_length, tested_lengths
 from lengthwise.tasks import Layout, Task, shared_items, test_items
 from lengthwise.training.callbacks.checkpoints import load_weights
 from lengthwise.training.data import global_examples
@@ -164,12 +165,7 @@ def record_symmetry(
 
 def tested(folder: RunFolder, checkpoint: str) -> list[Row]:
     """The rows of ``length.csv`` for a checkpoint's present weights, with the options they were trained with."""
-    head = {"checkpoint": checkpoint, "evaluation_id": TRAINED}
-    rows = [row for row in read_table(folder.length_csv) if all(row[key] == head[key] for key in head)]
-    newest = max(
-        (row["step"] for row in rows), default=0
-    )  # a run that was extended keeps rows of earlier weights
-    return [row for row in rows if row["step"] == newest]
+    return current_rows(read_table(folder.length_csv), checkpoint)
 
 
 def note(status: Status, rows: Sequence[Row], evaluation_id: str = TRAINED) -> None:
@@ -181,7 +177,9 @@ def note(status: Status, rows: Sequence[Row], evaluation_id: str = TRAINED) -> N
 def headline(folder: RunFolder, config: dict[str, Any], model: Transformer) -> dict[str, Any]:
     """The figures that runs are sorted by, from the folder's tables: flat names, plain numbers.
 
-    ``<checkpoint>/<measure>/in_distribution``, ``…/extrapolation``, ``…/reach``; the symmetry verdicts.
+    ``<checkpoint>/<measure>/in_distribution``, ``…/extrapolation``, ``…/reach``; the symmetry verdicts before training;
+    the mean equivariance errors of the first checkpoint, ``equivariance/<permutation>/<dtype>`` relative to ‖f(x)‖ and
+    ``…/difference`` relative to ‖f(x) − f(x′)‖.
     """
     figures: dict[str, Any] = {}
     own = set(config["evaluation"]["lengths"])  # comparable between runs, whatever was tested besides
@@ -192,8 +190,17 @@ def headline(folder: RunFolder, config: dict[str, Any], model: Transformer) -> d
         for measure, values in summarise(of_checkpoint, config["data"]["lengths"]).items():
             if isinstance(values, dict):
                 figures |= {f"{checkpoint}/{measure}/{name}": value for name, value in values.items()}
-    certificate_rows = [row for row in read_table(folder.symmetry_csv) if row["checkpoint"] == "initial"]
-    for verdict in verdicts(certificate_rows, model.symmetries):
+    certificates = [
+        row for row in read_table(folder.symmetry_csv) if row["length"] == symmetry_length(config)
+    ]
+    for row in current_rows(certificates, config["evaluation"]["checkpoints"][0]):
+        if row["action"] in PERMUTATIONS and row["quantity"] == (
+            "inputs" if model.readout == "token" else "answer"
+        ):
+            name = f"equivariance/{row['action']}/{row['dtype']}"
+            figures |= {name: row["error_mean"], f"{name}/difference": row["difference_mean"]}
+    initial = [row for row in certificates if row["checkpoint"] == "initial"]
+    for verdict in verdicts(initial, model.symmetries):
         figures[f"symmetry/{verdict['symmetry']}/declared"] = verdict["declared"]
         figures[f"symmetry/{verdict['symmetry']}/measured"] = verdict["measured"]
     return figures

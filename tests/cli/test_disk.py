@@ -46,13 +46,13 @@ def test_the_disk_is_too_small_for_one_more_checkpoint(run: Callable[..., Result
     size = (folder(tmp_path / "whole") / "checkpoints" / "last.ckpt").stat().st_size
     with small_disk(tmp_path / "disk", int(2.5 * size)) as disk:
         result = run("train", *command, "outputs=disk/out")
-        assert_one_message(result, "checkpoint", "No space left", "free some space", "same command")
+        assert_one_message(result, "checkpoint", "no space left", "free some space", "same command")
         path = folder(disk / "out")
         for name in ("last", "best"):
             assert torch.load(path / "checkpoints" / f"{name}.ckpt", weights_only=True)["global_step"] == 2
         status = read_status(path / "status.json")
         assert status.state == "failed"
-        assert "No space left" in (status.reason or "")
+        assert "no space left" in (status.reason or "")
         assert not leftovers(disk)
 
         remount(disk, f"size={20 * size}")

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 import torch
 
+from lengthwise.build import build_parts
 from lengthwise.evaluation.length import evaluate_lengths, evaluation_id, summarise, with_baselines
 from lengthwise.nn.position import Learned
 from lengthwise.tasks import (
@@ -25,6 +26,7 @@ from lengthwise.tasks import (
     WordOrder,
 )
 from lengthwise.tasks import test_items as items_of
+from support.configs import composed
 from support.lengths import test_lengths
 
 TASKS = (WordOrder, Majority, SetMax, Offsets, AboveMean, Reverse, Sort, UniqueCopy)
@@ -208,6 +210,16 @@ def test_a_length_past_the_table_is_marked_and_stops_no_other(beyond, limit, bui
     assert "40" in caplog.text
 
 
+@pytest.mark.parametrize("task, target", [("word_order", 1), ("copy", 11)])
+def test_each_side_of_an_encoder_decoder_is_trained_to_its_own_length(task, target):
+    """Past it a table is clamped to its last trained row, not to one that was never seen."""
+    config = composed(f"task={task}", "model=encoder_decoder", "pe=learned", "pe.beyond=clamp")
+    task, layout, model = build_parts(config)
+    assert (model.encoder.position.trained, model.decoder.position.trained) == (10, target)
+    rows = measure(model, layout, [10, 11], 8, train_lengths=config["data"]["lengths"])
+    assert [row["flags"] for row in of(rows)] == ["", "clamped_positions"]
+
+
 def test_a_fault_within_the_trained_lengths_is_not_called_undefined(cheats):
     class Broken(cheats["Oracle"]):
         def logits_of(self, batch):
@@ -268,7 +280,13 @@ def test_the_token_budget_bounds_every_batch(cheats):
 
 def rows_of(figures, protocol="parallel"):
     return [
-        {"stratum": "all", "protocol": protocol, "length": length, "token_accuracy": figure, "exact_match": figure}
+        {
+            "stratum": "all",
+            "protocol": protocol,
+            "length": length,
+            "token_accuracy": figure,
+            "exact_match": figure,
+        }
         for length, figure in figures.items()
     ]
 

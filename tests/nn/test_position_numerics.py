@@ -187,6 +187,22 @@ def test_binary_counts() -> None:
         nn.Binary(nn.Sizes(8, 1))
 
 
+def test_binary_has_no_code_for_a_negative_number() -> None:
+    """-1 & (2^b - 1) is the code of the last number."""
+    with pytest.raises(ValueError, match="origin must be at least 0, got -1"):
+        nn.Binary(nn.Sizes(8, 1), range=10, origin=-1)
+    encoding = nn.Binary(nn.Sizes(8, 1), range=10, origin=1)
+
+    def embed(first: int) -> torch.Tensor:
+        numbers = torch.tensor([[first, 3, 2]])
+        context = nn.Context(3, 3, query_positions=numbers, key_positions=numbers)
+        return encoding.embed(torch.zeros(1, 3, 8), context)
+
+    assert embed(-1)[0, 0, :4].tolist() == [-1] * 4
+    with pytest.raises(nn.LengthError, match="from 0 to 15 with 4 bits, number -1 was asked for"):
+        embed(-2)
+
+
 def test_concatenation_widens() -> None:
     x = torch.randn(2, 5, 8)
     for build, columns in ((nn.Sinusoidal, 8), (nn.Learned, 8), (nn.Integer, 1), (nn.UnitInterval, 1)):

@@ -17,7 +17,7 @@ import pytest
 
 from lengthwise.errors import RunError
 from lengthwise.runs import Owner, RunFolder, Status, Table, ending, read_status, write_status
-from lengthwise.runs.atomic import write_atomic
+from lengthwise.runs.atomic import replacing, write_atomic
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -109,6 +109,41 @@ def test_a_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
         write_atomic(file, b"new")
     assert file.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["status.json"]
+
+
+def test_a_replaced_file_is_not_called_failed_where_its_folder_cannot_be_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems refuse to sync a folder."""
+    sync, file = os.fsync, tmp_path / "status.json"
+
+    def only_files(handle: int) -> None:
+        if os.path.isdir(f"/proc/self/fd/{handle}"):
+            raise OSError(22, "Invalid argument")
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", only_files)
+    with replacing(file) as stream:
+        stream.write(b"new")
+    assert file.read_bytes() == b"new"
+
+
+def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.checkpoints.mkdir()
+    for file in (folder.status_file, folder.last):
+        pid = os.fork()
+        if pid == 0:
+            with replacing(file) as stream:
+                stream.write(b"half")
+                stream.flush()
+                os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(pid, 0)
+        assert [path.read_bytes() for path in file.parent.glob(".tmp-*")] == [b"half"]
+    folder.last.write_bytes(b"whole")
+    with folder.claim():
+        assert not list(tmp_path.rglob(".tmp-*"))
+        assert folder.last.read_bytes() == b"whole"
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from lengthwise.tasks import (
     validation_items,
 )
 from lengthwise.tasks import test_items as items_of
-from support.lengths import train_lengths, test_lengths
+from support.lengths import test_lengths, train_lengths
 
 
 def equal(a, b):

@@ -25,7 +25,7 @@ from lengthwise.tasks import (
     UniqueCopy,
     WordOrder,
 )
-from support.lengths import train_lengths, test_lengths
+from support.lengths import test_lengths, train_lengths
 
 CLASSES = [
     WordOrder,

@@ -26,7 +26,7 @@ from lengthwise.tasks import (
     UniqueCopy,
     WordOrder,
 )
-from support.lengths import train_lengths, test_lengths
+from support.lengths import test_lengths, train_lengths
 
 TASKS = {
     task.name: task

@@ -17,8 +17,8 @@ from lengthwise.training import fit
 from lengthwise.training.callbacks import Checkpoints, Progress, SymmetryProbe
 from lengthwise.training.callbacks.checkpoints import read_checkpoint
 from lengthwise.training.schedules import Constant
-from support.tiny_training import rows, tiny_callbacks, tiny_data, tiny_module, tiny_options
 from support.lengths import train_lengths
+from support.tiny_training import rows, tiny_callbacks, tiny_data, tiny_module, tiny_options
 
 
 def test_overfits_one_batch(tmp_path):

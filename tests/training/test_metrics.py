@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import socket
 
+import numpy as np
 import pytest
 import torch
 from torch import multiprocessing
 
 from lengthwise.batch import IGNORE
+from lengthwise.evaluation.scores import score
 from lengthwise.training.metrics import AnswerMetrics, summed_loss
 
 EOS = 3
@@ -121,6 +123,19 @@ def test_control_a_mean_of_the_ranks_means_would_be_wrong():
         figures(logits[r::2].argmax(-1).tolist(), targets[r::2].tolist())["exact_match"] for r in range(2)
     ]
     assert sum(means) / 2 != pytest.approx(6 / 7)
+
+
+def test_validation_and_test_count_alike():
+    """The same definitions of an answer's symbols and of an exact match, the same loss."""
+    generator = torch.Generator().manual_seed(0)
+    logits = torch.randn(40, 3, 4, generator=generator)
+    targets = torch.randint(0, 4, (40, 3), generator=generator)
+    targets[::3, 2] = IGNORE
+    metrics = AnswerMetrics(EOS)
+    metrics.update(logits, targets)
+    tested = score(logits, targets, EOS).figures(np.ones(40, dtype=bool))
+    for name, value in metrics.compute().items():
+        assert 0 < float(value) == pytest.approx(tested[name], rel=1e-12)
 
 
 def test_summed_loss_in_half_precision_is_summed_in_float32():

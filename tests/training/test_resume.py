@@ -187,6 +187,33 @@ def test_early_stopping_counts_on_across_a_break(tmp_path):
     assert torch.equal(weights(again), weights(module))
 
 
+def test_a_run_that_stopped_early_and_is_resumed_trains_no_further(tmp_path):
+    """Killed while it was being measured, it was not yet called done."""
+
+    def start(max_steps: int):
+        stop = EarlyStopping("val/loss", patience=2, mode="min", min_delta=10.0)
+        return run(tmp_path, stop, max_steps=max_steps, resume=True)
+
+    module, losses = start(60)
+    record, last = rows(tmp_path), tmp_path / "checkpoints" / "last.ckpt"
+    assert max(losses) == 15 < 60
+    contents = last.read_bytes()
+    for max_steps in (60, 40, 15):
+        again, later = start(max_steps)
+        assert later == {}
+        assert rows(tmp_path) == record
+        assert last.read_bytes() == contents
+        assert torch.equal(weights(again), weights(module))
+    _, later = start(61)  # more was asked for: it goes on, and early stopping looks again
+    assert (min(later), max(later)) == (16, 20)
+
+
+def test_control_a_run_that_was_cut_short_by_its_number_of_steps_goes_on(tmp_path):
+    run(tmp_path, max_steps=10)
+    _, later = run(tmp_path, max_steps=20, resume=True)
+    assert (min(later), max(later)) == (11, 20)
+
+
 def _start_and_be_killed(folder: Path) -> None:
     run(folder, KillAt(11, "sigkill"), wandb_run(folder))
 

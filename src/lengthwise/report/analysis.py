@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from lengthwise.evaluation.verdict import MEASURED_BY, judge
+from lengthwise.evaluation.verdict import MEASURED_BY, SUCCESS, judge
 from lengthwise.report.collect import Collection, Group, Setting, baselines_of
 from lengthwise.report.statistics import (
     Contrast,
@@ -22,8 +22,6 @@ from lengthwise.report.words import listed
 
 MEASURES = {"token_accuracy": "accuracy", "exact_match": "exact match"}
 STRATA = {"evidence_inside": "inside", "evidence_outside": "outside"}
-SUCCESS = 0.9
-"""Exact match from which a seed counts as a success."""
 
 DTYPES = {"float32": "fp32", "float64": "fp64"}
 AS_DECLARED, AGAINST = "as declared", "against its declaration"
@@ -71,7 +69,7 @@ class SymmetryRow:
 
 @dataclass(frozen=True)
 class Success:
-    """How many seeds reach exact match >= 0.9 at a length, with the exact interval of that probability."""
+    """How many seeds reach an exact match of `SUCCESS` at a length, with the exact interval of that probability."""
 
     group: Group
     length: int
@@ -92,6 +90,8 @@ class Section:
     baselines: dict[str, dict[int, float]]
     flags: dict[str, dict[str, list[int]]]  # group key -> flag -> lengths
     protocols: list[str]
+    shared_lengths: list[int]
+    """Tested, or found to be not defined, in every run of the section: all that runs are compared on."""
     contrasts: list[Contrast] = field(default_factory=list)
     stated: bool = False
     successes: list[Success] = field(default_factory=list)
@@ -105,6 +105,11 @@ class Section:
     @property
     def lengths(self) -> list[int]:
         return sorted({length for curve in self.curves.values() for length in curve.estimates})
+
+    @property
+    def longest_shared(self) -> int | None:
+        """The longest length at which runs may be compared; None where there is none that all were tested at."""
+        return max((length for length in self.lengths if length in self.shared_lengths), default=None)
 
     @property
     def most_seeds(self) -> int:
@@ -127,11 +132,12 @@ def analyse(collection: Collection, study: Mapping[str, Any] | None = None) -> l
         rows = _records(frame)
         section = Section(
             setting, groups, _curves(rows), _measures(rows), baselines_of(frame), _flags(rows),
-            sorted({row["protocol"] for row in rows if "protocol" in row}),
+            sorted({row["protocol"] for row in rows if "protocol" in row}), _shared_lengths(rows),
         )  # fmt: skip
         if section.measures:
             _compare(section, list((study or {}).get("contrasts") or []))
             section.successes = _successes(section)
+            section.notes += _length_notes(section)
         section.symmetry = _symmetry(_records(_of(collection.symmetry, setting)), groups)
         section.notes += _flag_notes(section)
         sections.append(section)
@@ -186,6 +192,24 @@ def _curves(rows: list[dict[str, Any]]) -> dict[tuple[str, str, str], Curve]:
     return curves
 
 
+def _shared_lengths(rows: list[dict[str, Any]]) -> list[int]:
+    by_run: dict[str, set[int]] = {}
+    for row in rows:
+        by_run.setdefault(row["run"], set()).add(int(row["length"]))
+    return sorted(set.intersection(*by_run.values())) if by_run else []
+
+
+def _length_notes(section: Section) -> list[str]:
+    longest = section.longest_shared
+    if longest is None:
+        return ["No length was tested in every run: nothing is compared."]
+    if more := [length for length in section.lengths if length > longest]:
+        return [
+            f"Only some of the runs were tested at length {listed(more)}; they are compared at {longest}."
+        ]
+    return []
+
+
 def _flags(rows: list[dict[str, Any]]) -> dict[str, dict[str, list[int]]]:
     found: dict[str, dict[str, set[int]]] = {}
     for row in rows:
@@ -220,11 +244,12 @@ def scores_at(section: Section, group: Group, length: int, stratum: str = "all")
 
 
 def scores_in_distribution(section: Section, group: Group) -> Scores:
-    """Each seed's mean over the tested lengths that were trained on."""
+    """Each seed's mean over the lengths that were trained on and that every run was tested at."""
     curve = section.curve(group)
     if curve is None:
         return {}
-    trained = [length for length in curve.lengths if length in section.setting.train_lengths]
+    both = set(section.shared_lengths) & set(section.setting.train_lengths)
+    trained = [length for length in curve.lengths if length in both]
     scores = {}
     for seed, at in curve.seeds.items():
         if trained and all(length in at for length in trained):
@@ -237,32 +262,36 @@ def estimate(scores: Scores) -> Estimate:
 
 
 def _compare(section: Section, wanted: Sequence[Mapping[str, Any]]) -> None:
-    """The contrasts the study states; without any, each group against the best at the longest length."""
+    """The contrasts the study states; without any, each group against the best at the longest length of all."""
     found: list[Contrast] = []
     if wanted:
         section.stated = True
         for contrast in wanted:
             a, b = _group_named(section, contrast.get("a")), _group_named(section, contrast.get("b"))
-            length = int(contrast.get("at_length") or max(section.lengths))
+            length = contrast.get("at_length") or section.longest_shared
             if a is None or b is None:
                 missing = contrast.get("a") if a is None else contrast.get("b")
                 section.notes.append(
                     f"The study contrasts {missing}, which is not (or not uniquely) among these runs."
                 )
                 continue
-            found += _paired(scores_at(section, a, length), scores_at(section, b, length), a, b, length)
-    else:
-        length = max(section.lengths)
+            pairs = _paired(section, a, b, int(length)) if length else []
+            if not pairs:
+                where = f"at length {length}" if length else "at any length"
+                section.notes.append(
+                    f"{a.label} and {b.label}, which the study contrasts, share no test {where}."
+                )
+            found += pairs
+    elif (length := section.longest_shared) is not None:
         ranked = ranking(section, length)
         for _, other in ranked[1:]:
             best = ranked[0][1]
-            found += _paired(
-                scores_at(section, best, length), scores_at(section, other, length), best, other, length
-            )
+            found += _paired(section, best, other, length)
     section.contrasts = holm(found)
 
 
-def _paired(left: Scores, right: Scores, a: Group, b: Group, length: int) -> list[Contrast]:
+def _paired(section: Section, a: Group, b: Group, length: int) -> list[Contrast]:
+    left, right = scores_at(section, a, length), scores_at(section, b, length)
     if not left.keys() & right.keys():
         return []
     return [paired_contrast(left, right, names=(a.label, b.label), at=length)]

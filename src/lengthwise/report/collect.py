@@ -40,7 +40,7 @@ _UNKNOWN = "unknown"
 _PACKAGES = ("lengthwise", "torch", "pytorch-lightning", "numpy")
 """Whose versions can change a figure."""
 _SHARED = ("task", "init_seed", "data_seed")
-"""Parts of the identity that never name a variant: what a setting has in common, and what a variant is repeated over."""
+"""Parts of the identity that never name a variant: what a setting shares, and what a variant is repeated over."""
 
 
 @dataclass(frozen=True)
@@ -409,6 +409,7 @@ def _labels(configs: Mapping[str, dict[str, Any]]) -> dict[str, str]:
         f"{name}._target_" if name in slots else name for name in names
     }  # a slot that is null in some variant
     leaves = Counter(name.rpartition(".")[2] for name in names)
+    leaves["steps"] += 1  # alone it would read as the number of steps trained
     parts = {variant: [component_name(config["pe"])] for variant, config in configs.items()}
     for name in sorted(names - {"pe._target_"}):
         path = name.removesuffix("._target_")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from lengthwise.report.analysis import AFTER, BEFORE, DTYPES, MEASURES, Section, analyse, permutation_rows
 from lengthwise.report.collect import Collection, collect
-from lengthwise.report.statistics import VERDICT_SEEDS
+from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
+from lengthwise.report.words import NBSP, fewer_seeds, seeds_word, spread
 from lengthwise.runs import RunFolder
 from lengthwise.runs.atomic import write_atomic
 
@@ -42,26 +43,41 @@ def summary(collection: Collection) -> str:
 
 
 def _section(section: Section) -> list[str]:
-    measure = MEASURES[section.measures[0]] if section.measures else "accuracy"
-    lengths = section.lengths
-    lines = [f"## {section.setting.title}", ""]
-    provisional = f", n = {section.fewest_seeds} seeds"
-    provisional += " (provisional: a verdict needs 10)" if section.fewest_seeds < VERDICT_SEEDS else ""
-    lines += [f"{measure.capitalize()} in %, mean ± half-width of the 95 % interval{provisional}.", ""]
-    lines += _rows(["encoding", *map(str, lengths)])
+    return [
+        f"## {section.setting.title}",
+        "",
+        *(_lengths(section) if section.measures else []),
+        *(_symmetry(section) if section.symmetry else []),
+    ]
+
+
+def _lengths(section: Section) -> list[str]:
+    measure = MEASURES[section.measures[0]].capitalize()
+    fewest, most = section.fewest_seeds, section.most_seeds
+    seeds = seeds_word(most) if fewest == most else f"{fewest} to {seeds_word(most)}"
+    provisional = f" (provisional: a verdict needs {VERDICT_SEEDS})" if fewest < VERDICT_SEEDS else ""
+    rows = []
     for group in section.groups:
         curve = section.curve(group, "all")
-        cells = []
-        for length in lengths:
-            at = curve.estimates.get(length) if curve else None
-            if at is None:
-                cells.append("–")
-            else:
-                cells.append(
-                    f"{100 * at.mean:.1f}" + (f" ± {100 * at.half_width:.1f}" if at.half_width else "")
-                )
-        lines.append(f"| {group.label} | {' | '.join(cells)} |")
-    lines += ["", "Error under random permutations of the inputs, relative to ‖f(x)‖, mean over seeds.", ""]
+        cells = [_cell(curve.estimates.get(n) if curve else None, len(group.runs)) for n in section.lengths]
+        rows.append(f"| {group.label} | {' | '.join(cells)} |")
+    head = (
+        f"{measure} in %, mean ± half-width of the 95 % interval ([low, high] where it ends at 0 or 100), "
+        f"n = {seeds}{provisional}."
+    )
+    if any("| – |" in row for row in rows):
+        head += " –: not tested at that length, or not defined there."
+    return [head, "", *_rows(["encoding", *map(str, section.lengths)]), *rows, ""]
+
+
+def _cell(at: Estimate | None, seeds: int) -> str:
+    if at is None:
+        return "–"
+    return f"{100 * at.mean:.1f}{spread(at, ' ± ')}{fewer_seeds(at, seeds)}".replace(NBSP, " ")
+
+
+def _symmetry(section: Section) -> list[str]:
+    lines = ["Error under random permutations of the inputs, relative to ‖f(x)‖, mean over seeds.", ""]
     moments = [(moment, kind) for moment in (BEFORE, AFTER) for kind in DTYPES]
     lines += _rows(
         ["encoding", *(f"{DTYPES[kind]} {moment} training" for moment, kind in moments), "equivariance"]

@@ -91,10 +91,10 @@ def _in_distribution(section: Section) -> Finding | None:
 
 
 def _longest(section: Section) -> Finding | None:
-    length = max(section.lengths)
-    ranked = ranking(section, length)
-    if not ranked or length <= section.longest_trained:
+    length = section.longest_shared
+    if length is None or length <= section.longest_trained:
         return None
+    ranked = ranking(section, length)
     mean, best = ranked[0]
     at = estimate(scores_at(section, best, length))
     said = f"{best.label} has the highest mean, {percent(mean)}{bracket(at.low, at.high)}."
@@ -150,8 +150,8 @@ def _resolved_drops(
 
 
 def _falls(section: Section) -> Finding | None:
-    length = max(section.lengths)
-    if length <= section.longest_trained:
+    length = section.longest_shared
+    if length is None or length <= section.longest_trained:
         return None
     drops, n = _resolved_drops(
         section,
@@ -166,9 +166,11 @@ def _falls(section: Section) -> Finding | None:
 
 
 def _evidence(section: Section) -> Finding | None:
-    """How much of an error is a matter of where the evidence lies, at the longest length that has both strata."""
+    """How much of an error is a matter of where the evidence lies, at the longest shared length with both strata."""
     inside, outside = STRATA
-    lengths = [n for n in section.lengths if any(scores_at(section, g, n, outside) for g in section.groups)]
+    lengths = [
+        n for n in section.shared_lengths if any(scores_at(section, g, n, outside) for g in section.groups)
+    ]
     if not lengths:
         return None
     length = max(lengths)

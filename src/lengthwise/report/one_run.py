@@ -7,38 +7,56 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from lengthwise.evaluation.verdict import SUCCESS
 from lengthwise.runs import RunFolder, read_table
+from lengthwise.runs.tested import TRAINED, current_rows
 
 _STRATA = {"evidence_inside": "evidence inside", "evidence_outside": "evidence outside"}
 
 
-def print_run(folder: RunFolder, *, evaluation_id: str = "trained", console: Console | None = None) -> None:
-    """Accuracy against length of the run's first tested checkpoint, and where its record lies."""
+def print_run(
+    folder: RunFolder,
+    *,
+    checkpoint: str | None = None,
+    evaluation_id: str = TRAINED,
+    console: Console | None = None,
+) -> None:
+    """Accuracy of a checkpoint's present weights against length, and where the run's record lies.
+
+    checkpoint: None = the first of the run's ``evaluation.checkpoints`` that is tested.
+    """
     console = console or Console(width=None if Console().is_terminal else 110, highlight=False)
-    config = folder.read_config()
-    checkpoint = config["evaluation"]["checkpoints"][0]
-    rows = [
-        row
-        for row in read_table(folder.length_csv)
-        if row["checkpoint"] == checkpoint and row["evaluation_id"] == evaluation_id
-    ]
+    checkpoint, rows = _tested(folder, checkpoint, evaluation_id)
     if rows:
-        console.print(_table(rows, checkpoint, config["data"]["lengths"]))
-    results = folder.status().results
-    if (reach := results.get(f"{checkpoint}/exact_match/reach")) is not None and evaluation_id == "trained":
-        console.print(f"reach (exact match >= 0.9 at every tested length up to): {reach}")
+        console.print(_table(rows, checkpoint, folder.read_config()["data"]["lengths"]))
+    else:
+        console.print(f"checkpoint {checkpoint}: not tested")
+    reach = folder.status().results.get(f"{checkpoint}/exact_match/reach")
+    if rows and reach is not None and evaluation_id == TRAINED:
+        console.print(f"reach (exact match >= {SUCCESS} at every tested length up to): {reach}")
     console.print(f"record: {folder.path}", soft_wrap=True)
 
 
-def print_line(folder: RunFolder) -> None:
+def print_line(folder: RunFolder, *, checkpoint: str | None = None) -> None:
     """The same in one line, for a run that is one of many."""
     status = folder.status()
-    checkpoint = folder.read_config()["evaluation"]["checkpoints"][0]
+    checkpoint, _ = _tested(folder, checkpoint, TRAINED)
     found = [
         f"{shown} {_percent(status.results.get(f'{checkpoint}/token_accuracy/{name}'))}"
         for name, shown in (("in_distribution", "trained lengths"), ("extrapolation", "longer"))
     ]
     print(f"{status.state} at step {status.steps}; token accuracy in %: {', '.join(found)}", flush=True)
+
+
+def _tested(
+    folder: RunFolder, checkpoint: str | None, evaluation_id: str
+) -> tuple[str, list[dict[str, Any]]]:
+    """The checkpoint to show, and its rows; without a wish the first that has any."""
+    rows = read_table(folder.length_csv)
+    names = [checkpoint] if checkpoint else folder.read_config()["evaluation"]["checkpoints"]
+    found = {name: current_rows(rows, name, evaluation_id) for name in names}
+    shown = next((name for name in names if found[name]), names[0])
+    return shown, found[shown]
 
 
 def _table(rows: list[dict[str, Any]], checkpoint: str, trained: list[int]) -> Table:

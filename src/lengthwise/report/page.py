@@ -159,7 +159,7 @@ def _environment() -> Environment:
         loader=PackageLoader("lengthwise.report", "template"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"points": _points, "interval": _interval, "error": _error}
+    environment.filters |= {"points": _points, "interval": _interval, "fewer": _fewer, "error": _error}
     return environment
 
 
@@ -169,6 +169,10 @@ def _points(value: float) -> str:
 
 def _interval(at: Estimate) -> str:
     return words.bracket(at.low, at.high).strip()
+
+
+def _fewer(at: Estimate, seeds: int) -> str:
+    return words.fewer_seeds(at, seeds).strip()
 
 
 def _error(value: float | None) -> str:

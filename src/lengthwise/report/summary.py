@@ -26,7 +26,7 @@ from lengthwise.report.analysis import (
 from lengthwise.report.collect import Collection, Group, collect
 from lengthwise.report.findings import findings
 from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
-from lengthwise.report.words import seeds_word
+from lengthwise.report.words import fewer_seeds, seeds_word, spread
 from lengthwise.runs import format_lengths
 
 _PLAIN_WIDTH = 120
@@ -83,7 +83,8 @@ def _table(title: str, console: Console) -> Table:
 
 def _lengths(section: Section, console: Console) -> Table:
     measure = MEASURES[section.measures[0]].capitalize()
-    table = _table(f"{measure} in %, mean over seeds ± half-width of the 95 % interval", console)
+    title = f"{measure} in %, mean over seeds ± half-width of the 95 % interval ([low, high] where it ends at 0 or 100)"
+    table = _table(title, console)
     table.add_column("encoding", no_wrap=True)
     table.add_column(f"trained ({format_lengths(section.setting.train_lengths)})", justify="right")
     others = [length for length in section.lengths if length not in section.setting.train_lengths]
@@ -92,13 +93,15 @@ def _lengths(section: Section, console: Console) -> Table:
     table.add_column("n", justify="right")
     for group in section.groups:
         trained = scores_in_distribution(section, group)
-        cells = [_cell(estimate(trained) if trained else None), *_cells(section, group, "all", others)]
+        first = _cell(estimate(trained) if trained else None, len(group.runs))
+        cells = [first, *_cells(section, group, "all", others)]
         table.add_row(Text(group.label), *cells, str(len(group.runs)))
     return table
 
 
 def _strata(section: Section, console: Console) -> Table:
-    beyond = [n for n in section.lengths if n > section.longest_trained][-_STRATA_LENGTHS:]
+    lengths = section.shared_lengths if section.longest_shared else section.lengths
+    beyond = [n for n in lengths if n > section.longest_trained][-_STRATA_LENGTHS:]
     table = _table("The same by where the evidence lies: inside | outside the trained positions", console)
     table.add_column("encoding", no_wrap=True)
     for length in beyond:
@@ -112,13 +115,13 @@ def _strata(section: Section, console: Console) -> Table:
 
 def _cells(section: Section, group: Group, stratum: str, lengths: Sequence[int]) -> list[str]:
     curve = section.curve(group, stratum)
-    return [_cell(curve.estimates.get(length) if curve else None) for length in lengths]
+    return [_cell(curve.estimates.get(length) if curve else None, len(group.runs)) for length in lengths]
 
 
-def _cell(at: Estimate | None) -> str:
+def _cell(at: Estimate | None, seeds: int) -> str:
     if at is None:
         return "–"
-    return f"{100 * at.mean:.1f}" + ("" if at.half_width is None else f" ±{100 * at.half_width:.1f}")
+    return f"{100 * at.mean:.1f}{spread(at, ' ±')}{fewer_seeds(at, seeds)}"
 
 
 def _symmetry(section: Section, console: Console) -> Table:

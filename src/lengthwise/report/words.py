@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lengthwise.report.statistics import Estimate
+
 NBSP = "\u00a0"
 """A figure and its unit stay on one line."""
 
@@ -16,6 +18,18 @@ def percent(value: float) -> str:
 def bracket(low: float | None, high: float | None) -> str:
     """`` [low, high]`` in percent, or nothing."""
     return "" if low is None or high is None else f" [{100 * low:.1f},{NBSP}{100 * high:.1f}]"
+
+
+def spread(at: Estimate, plus_minus: str) -> str:
+    """`plus_minus` and the half-width in percent, `` [low, high]`` where the interval is cut off, or nothing."""
+    if at.half_width is None:
+        return ""
+    return bracket(at.low, at.high) if at.cut_off else f"{plus_minus}{100 * at.half_width:.1f}"
+
+
+def fewer_seeds(at: Estimate, seeds: int) -> str:
+    """`` (1 seed)`` where not all `seeds` are behind an estimate, or nothing."""
+    return "" if at.n == seeds else f" ({seeds_word(at.n).replace(' ', NBSP)})"
 
 
 def listed(words: Iterable[Any]) -> str:
