@@ -69,10 +69,11 @@ def _single(config: dict[str, Any], arguments: list[str]) -> int:
     from lengthwise.report.one_run import print_line, print_run
 
     folder = train_run(config, ["train.py", *arguments])
+    checkpoint = config["evaluation"]["checkpoints"][0]
     if ONE_OF_MANY in os.environ:
-        print_line(folder)
+        print_line(folder, checkpoint=checkpoint)
     else:
-        print_run(folder)
+        print_run(folder, checkpoint=checkpoint)
     return 0
 
 
@@ -146,8 +147,8 @@ def evaluate(arguments: list[str]) -> int:
     from lengthwise.evaluate import evaluate as evaluate_run
     from lengthwise.report.one_run import print_run
 
-    folder, evaluation_id = evaluate_run(arguments)
-    print_run(folder, evaluation_id=evaluation_id)
+    tested = evaluate_run(arguments)
+    print_run(tested.folder, evaluation_id=tested.evaluation_id, checkpoint=tested.checkpoint)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -25,8 +25,16 @@ from lengthwise.runs.tested import TRAINED
 _ALLOWED = ("evaluation", "pe")
 
 
-def evaluate(overrides: Sequence[str]) -> tuple[RunFolder, str]:
-    """Test the run named by ``run=`` as `overrides` say; returns its folder and the evaluation's id.
+class Tested(NamedTuple):
+    """What was tested: the run, the id of the options it was tested with, and the first of the checkpoints."""
+
+    folder: RunFolder
+    evaluation_id: str
+    checkpoint: str
+
+
+def evaluate(overrides: Sequence[str]) -> Tested:
+    """Test the run named by ``run=`` as `overrides` say.
 
     What was tested before with the same options is not tested again. Options of the encoding (``pe.beyond=clamp``)
     are kept apart under an id of their own.
@@ -61,7 +69,7 @@ def evaluate(overrides: Sequence[str]) -> tuple[RunFolder, str]:
             note(status, rows, name)
             folder.write_status(status)
         say(f"run {folder.name}: {len({row['length'] for row in rows})} lengths added to {folder.length_csv}")
-    return folder, name
+    return Tested(folder, name, config["evaluation"]["checkpoints"][0])
 
 
 def _parse(overrides: Sequence[str]) -> dict[str, Any]:

@@ -540,22 +540,23 @@ MEASURING = [
     Fault(
         "macro-averaged accuracy",
         "training/metrics.py",
-        "self.correct += (right & symbols).sum()",
-        "kinds = [right[symbols & (targets == kind)].double().mean() for kind in targets[symbols].unique()]\n"
+        "self.correct += (marks.right & marks.symbols).sum()",
+        "right, symbols = marks.right, marks.symbols\n"
+        "        kinds = [right[symbols & (targets == kind)].double().mean() for kind in targets[symbols].unique()]\n"
         "        self.correct += (torch.stack(kinds).mean() * symbols.sum()).long()",
         f"{METRICS}::test_token_accuracy_is_micro_averaged",
     ),
     Fault(
         "the end symbol counts in token accuracy, training",
-        "training/metrics.py",
-        "scored if self.eos is None else scored & (targets != self.eos)",
+        "evaluation/scores.py",
+        "scored if end is None else scored & (targets != end)",
         "scored",
         f"{METRICS}::test_the_end_symbol_counts_for_exact_match_and_not_for_accuracy",
     ),
     Fault(
         "the end symbol counts in token accuracy, testing",
         "evaluation/scores.py",
-        "symbols = scored & (targets != end)",
+        "symbols = scored if end is None else scored & (targets != end)",
         "symbols = scored",
         f"{LENGTHS}::test_one_wrong_symbol_fails_the_sequence_but_not_the_symbols",
     ),
@@ -569,8 +570,8 @@ MEASURING = [
     Fault(
         "exact match is a mean over symbols, testing",
         "evaluation/scores.py",
-        "exact=(right | ~scored).all(1)",
-        "exact=((right & scored).sum(1) / scored.sum(1))",
+        "exact=marks.exact.cpu()",
+        "exact=(marks.right.sum(1) / marks.scored.sum(1)).cpu()",
         f"{LENGTHS}::test_one_wrong_symbol_fails_the_sequence_but_not_the_symbols",
     ),
     Fault(
@@ -600,6 +601,48 @@ MEASURING = [
         'return "teacher_forced" if model.prefix_stable else "greedy"',
         'return "teacher_forced"',
         f"{LENGTHS}::test_right_answers_score_one_when_really_decoded[Reverse-decoder]",
+    ),
+    Fault(
+        "a single label is called taught by forcing",
+        "evaluation/length.py",
+        "    if not layout.autoregressive:\n",
+        '    if layout.shape == "encoder":\n',
+        f"{LENGTHS}::test_only_what_reads_its_own_answers_is_taught_by_forcing[WordOrder-decoder-parallel]",
+    ),
+    Fault(
+        "baselines of teacher forcing for those who are not forced",
+        "evaluation/length.py",
+        "if forced or name not in TEACHER_FORCED",
+        "if forced or name",
+        f"{LENGTHS}::test_baselines_that_know_the_answer_so_far_are_for_models_that_are_given_it",
+    ),
+    Fault(
+        "both sides of an encoder-decoder trained to the longer one's length",
+        "build.py",
+        "return tuple(max(side) for side in zip(*positions, strict=True))",
+        "positions = list(positions)\n    return (max(map(max, positions)),) * len(positions[0])",
+        f"{LENGTHS}::test_each_side_of_an_encoder_decoder_is_trained_to_its_own_length[word_order-1]",
+    ),
+    Fault(
+        "an encoding that acts across is said to keep its source's reversal",
+        "nn/transformer.py",
+        "kept &= encoding.symmetries & {TRANSLATION}",
+        "kept &= encoding.symmetries",
+        f"{SYMMETRY}::test_an_encoding_that_acts_across_keeps_no_reversal_of_the_source[ALiBi]",
+    ),
+    Fault(
+        "a negative number gets another number's code",
+        "nn/position/binary.py",
+        "if first < 0 or last >= 2**self.bits:",
+        "if last >= 2**self.bits:",
+        f"{NUMERICS}::test_binary_has_no_code_for_a_negative_number",
+    ),
+    Fault(
+        "an option that changes nothing is accepted",
+        "nn/attention/parameter_free.py",
+        "if not output_projection:",
+        "if False:",
+        f"{EQUATIONS}::test_what_a_variant_does_not_have_is_refused",
     ),
     Fault(
         "interpolated positions called prefix-stable",
@@ -722,6 +765,20 @@ TRAINING = [
         "score < self.best_score",
         "score > self.best_score",
         f"{CHECKPOINTS}::test_best_is_the_lowest_and_last_is_the_last",
+    ),
+    Fault(
+        "a run that stopped early trains on when it is resumed",
+        "training/module.py",
+        "self.trainer.max_steps <= stopped",
+        "self.trainer.max_steps < 0",
+        f"{RESUME}::test_a_run_that_stopped_early_and_is_resumed_trains_no_further",
+    ),
+    Fault(
+        "half-written checkpoints stay for ever",
+        "runs/folder.py",
+        "remove_leftovers(self.path, self.checkpoints)",
+        "remove_leftovers(self.path)",
+        "tests/runs/test_status.py::test_what_a_killed_process_left_half_written_is_removed",
     ),
     Fault(
         "the best score is lost on resuming",

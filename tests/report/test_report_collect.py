@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import shutil
 
 import pytest
 
 from lengthwise.errors import RunError
 from lengthwise.report.collect import collect
-from support.synthetic_runs import LENGTHS, write_run
+from support.synthetic_runs import LENGTHS, START, add_rows, write_run
 
 
 def labels(collection):
@@ -36,6 +34,7 @@ def test_seeds_of_a_variant_are_one_group(tmp_path):
 APART = {
     "steps": ({"trainer__max_steps": 600}, {}, "600"),
     "precision": ({}, {"start": {"precision": "bf16-mixed"}}, "bf16-mixed"),
+    "device": ({}, {"start": {"device": "NVIDIA H200"}}, "NVIDIA H200"),
     "torch version": ({}, {"start": {"packages": {"torch": "2.9.0"}}}, "2.9.0"),
     "results version": ({}, {"start": {"results_version": 2}}, "2"),
 }
@@ -54,6 +53,51 @@ def test_runs_that_differ_in_it_are_never_pooled(tmp_path, what):
     assert (
         len(collection.notes) == 1 and what in collection.notes[0] and "never pooled" in collection.notes[0]
     )
+
+
+PACKAGES = START["packages"]
+
+
+@pytest.mark.parametrize(
+    ("first", "what", "value"),
+    [
+        ({"packages": PACKAGES | {"torch": "2.9.0"}}, "torch version", "2.9.0 then 2.13.0"),
+        ({"precision": "bf16-mixed"}, "precision", "bf16-mixed then 32-true"),
+        ({"device": "NVIDIA H200"}, "device", "NVIDIA H200 then cpu"),
+        ({"results_version": 0}, "results version", "0 then 1"),
+        ({"device": None}, "device", "unknown then cpu"),
+    ],
+)
+def test_what_a_run_was_resumed_under_does_not_hide_what_it_began_with(tmp_path, first, what, value):
+    for seed in range(2):
+        write_run(tmp_path, "rotary", seed)
+        write_run(tmp_path, "rotary", seed + 2, start=first, later=({**{k: START[k] for k in first}},))
+    collection = collect(tmp_path)
+    assert sorted(labels(collection).values()) == [2, 2]
+    assert any(f"{what} {value}" in group.label for group in collection.groups)
+    assert value in collection.notes[0]
+
+
+def test_starts_alike_are_one_context(tmp_path):
+    write_run(tmp_path, "rotary", 0)
+    write_run(tmp_path, "rotary", 1, later=({}, {}))
+    assert labels(collect(tmp_path)) == {"rotary": 2}
+
+
+def test_testing_a_run_on_another_device_leaves_it_in_its_group(tmp_path):
+    tests = {"argv": ["evaluate.py", "run=x"], "precision": "bf16-mixed", "device": "NVIDIA H200"}
+    write_run(tmp_path, "rotary", 0)
+    write_run(tmp_path, "rotary", 1, later=(tests,))
+    assert labels(collect(tmp_path)) == {"rotary": 2}
+    write_run(tmp_path, "rotary", 2, later=({**tests, "argv": ["train.py"]},))  # the same, in training
+    assert sorted(labels(collect(tmp_path)).values()) == [1, 2]
+
+
+def test_a_device_that_no_record_tells_is_not_shown(tmp_path):
+    for seed in range(2):
+        write_run(tmp_path, "rotary", seed, start={"device": None})
+    (group,) = collect(tmp_path).groups
+    assert "device" not in dict(group.context) and len(group.runs) == 2
 
 
 def test_different_variants_under_different_conditions_are_noted(tmp_path):
@@ -77,6 +121,41 @@ def test_where_no_choice_is_usual_all_are_named(tmp_path):
     write_run(tmp_path, "rotary", 0)
     write_run(tmp_path, "rotary", 0, norm={"_target_": "lengthwise.nn.norm.PostNorm", "_partial_": True})
     assert set(labels(collect(tmp_path))) == {"rotary norm=pre", "rotary norm=post"}
+
+
+STOP = {"_target_": "pytorch_lightning.callbacks.EarlyStopping", "monitor": "val/loss", "patience": 5}
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        ([{"callbacks": {"early_stopping": STOP}}, {"data__validation_size": 128}],
+         {"rotary", "rotary early_stopping", "rotary validation_size=128"}),
+        ([{"callbacks": {"early_stopping": STOP}}], {"rotary early_stopping=none", "rotary early_stopping"}),
+        ([{"callbacks": {"early_stopping": STOP}}, {"callbacks": {"early_stopping": STOP | {"patience": 9}}}],
+         {"rotary early_stopping=none", "rotary patience=5", "rotary patience=9"}),
+        ([{"callbacks": {"early_stopping": STOP}}, {"callbacks": {"early_stopping": None}}], None),
+        ([{"schedule__steps": 200}], {"rotary schedule.steps=None", "rotary schedule.steps=200"}),
+        ([{"trainer__validate_every": 10}], {"rotary validate_every=50", "rotary validate_every=10"}),
+        ([{"readout": "mean"}], {"rotary readout=end", "rotary readout=mean"}),
+        ([{"pe__eps": 1, "optimizer__eps": 2}, {"pe__eps": 2, "optimizer__eps": 1}], None),
+        ([{"variant": "0123456789"}], None),  # what no option tells, as the source of a component
+        ([{"pe___target_": "mine.Rotary"}], None),
+    ],
+)  # fmt: skip
+def test_two_variants_never_have_the_same_label(tmp_path, others, expected):
+    for number, changes in enumerate([{}, *others]):
+        write_run(tmp_path, "rotary", 0, name=f"run-{number}", **changes)
+    found = labels(collect(tmp_path))
+    assert len(found) == len(others) + 1, found
+    assert all(label.startswith("rotary") for label in found)
+    assert expected is None or set(found) == expected
+
+
+def test_what_leaves_results_alone_is_in_no_label(tmp_path):
+    write_run(tmp_path, "rotary", 0)
+    write_run(tmp_path, "rotary", 1, trainer__log_every=3, wandb__mode="online", evaluation__count=64)
+    assert labels(collect(tmp_path)) == {"rotary": 2}
 
 
 def test_tasks_and_trained_lengths_have_sections_of_their_own(tmp_path):
@@ -165,17 +244,31 @@ def test_no_run_at_all_is_an_error(tmp_path):
 
 def test_rows_of_other_weights_and_other_options_are_left_out(tmp_path):
     folder = write_run(tmp_path, "rotary", 0)
-    with (folder / "length.csv").open() as stream:
-        rows = list(csv.DictReader(stream))
-    base = {**rows[-1], "stratum": "all"}
-    wrong = [
-        {**base, "checkpoint": "best", "length": 7, "token_accuracy": 0.1},
-        {**base, "evaluation_id": "12e5", "length": 100, "token_accuracy": 0.1},
-        {**base, "step": 100, "length": 70, "token_accuracy": 0.1},  # before the run was extended to 300
-        {**base, "split": "val", "length": 9, "token_accuracy": 0.1},
-    ]
-    with (folder / "length.csv").open("a", newline="") as stream:
-        csv.DictWriter(stream, list(rows[0])).writerows(wrong)
+    add_rows(
+        folder,
+        {"checkpoint": "best", "length": 7, "token_accuracy": 0.1},
+        {"evaluation_id": "12e5", "length": 100, "token_accuracy": 0.1},
+        {"step": 100, "length": 70, "token_accuracy": 0.1},  # before the run was extended to 300
+        {"split": "val", "length": 9, "token_accuracy": 0.1},
+    )
     lengths = collect(tmp_path).lengths
     assert set(lengths["length"]) == set(LENGTHS)
     assert 0.1 not in set(lengths["token_accuracy"])
+
+
+def test_a_run_that_was_not_tested_since_it_was_extended_is_named(tmp_path):
+    write_run(tmp_path, "rotary", 0)
+    folder = write_run(tmp_path, "rotary", 1)
+    add_rows(folder, {"step": 600, "evaluation_id": "12e5"})
+    collection = collect(tmp_path)
+    assert set(collection.lengths["run"]) != {folder.name} and folder.name not in set(
+        collection.lengths["run"]
+    )
+    assert "not tested since" in reasons(collection)[folder.name]
+
+
+def test_a_table_without_its_columns_is_damaged(tmp_path):
+    folder = write_run(tmp_path, "rotary", 0)
+    text = (folder / "length.csv").read_text()
+    (folder / "length.csv").write_text(text.replace("checkpoint,step,", "checkpoint,steps,", 1))
+    assert "no column step" in reasons(collect(tmp_path))[folder.name]

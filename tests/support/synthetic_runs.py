@@ -71,6 +71,7 @@ CONFIG: dict[str, Any] = {
 START: dict[str, Any] = {
     "argv": ["train.py"],
     "precision": "32-true",
+    "device": "cpu",
     "results_version": 1,
     "python": "3.11.9",
     "packages": {"lengthwise": "0.1.0", "torch": "2.13.0", "pytorch-lightning": "2.6.6", "numpy": "2.4.6"},
@@ -116,12 +117,17 @@ def write_run(
     state: str = "done",
     reason: str | None = None,
     start: dict[str, Any] | None = None,
+    later: tuple[dict[str, Any], ...] = (),
+    variant: str = "",
     items: int = 1024,
     lengths: tuple[int, ...] = LENGTHS,
     shift: float = 0.0,
     **changes: Any,
 ) -> Path:
-    """One run folder; `shift` is added to every true accuracy. Returns the folder."""
+    """One run folder; `shift` is added to every true accuracy. Returns the folder.
+
+    `start` changes the record of the first start, each of `later` is what differs in a further one.
+    """
     config = config_for(encoding, seed, **changes)
     folder = outputs / "runs" / (name or run_name(config, run_hash(config)))
     folder.mkdir(parents=True, exist_ok=True)
@@ -134,10 +140,12 @@ def write_run(
         "steps": steps,
         "max_steps": steps,
         "horizon": steps,
+        "variant": variant,
         "results": {f"symmetry/{name}/declared": encoding in kept for name, kept in KEEPS.items()},
     }
     (folder / "status.json").write_text(json.dumps(status), encoding="utf-8")
-    record = {"format": 1, "starts": [START | (start or {})]}
+    starts = [START | (start or {})]
+    record = {"format": 1, "starts": starts + [starts[0] | other for other in later]}
     (folder / "provenance.json").write_text(json.dumps(record), encoding="utf-8")
     if state == "done":
         rng = np.random.default_rng([seed, *encoding.encode(), *str(changes).encode()])
@@ -178,6 +186,15 @@ def length_rows(
                 "baseline_uniform": 0.5, "baseline_bag_optimal": 0.5, "best_blind": 0.5,
             })  # fmt: skip
     return rows
+
+
+def add_rows(folder: Path, *rows: dict[str, Any]) -> None:
+    """Append to ``length.csv`` copies of its last row of a whole length that differ in what each of `rows` says."""
+    with (folder / "length.csv").open(newline="") as stream:
+        known = list(csv.DictReader(stream))
+    base = [row for row in known if row["stratum"] == "all"][-1]
+    with (folder / "length.csv").open("a", newline="") as stream:
+        csv.DictWriter(stream, list(base)).writerows(base | row for row in rows)
 
 
 def symmetry_rows(encoding: str, rng: np.random.Generator) -> list[dict[str, Any]]:

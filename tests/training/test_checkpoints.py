@@ -139,12 +139,12 @@ def test_a_full_disk_during_training_ends_in_a_run_error(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("lengthwise.training.callbacks.checkpoints.torch.save", full)
-    with pytest.raises(RunError, match=r"cannot write .*best\.ckpt: no space left.*free some space"):
+    with pytest.raises(RunError, match=r"cannot write .*last\.ckpt: no space left.*free some space"):
         train(tmp_path, 0.5)
     assert os.listdir(tmp_path / "checkpoints") == []
 
 
 def test_a_folder_that_cannot_be_made_is_a_run_error(tmp_path):
     (tmp_path / "checkpoints").write_text("a file in the way")
-    with pytest.raises(RunError, match=r"cannot write .*checkpoints/best\.ckpt"):
+    with pytest.raises(RunError, match=r"cannot write .*checkpoints/last\.ckpt"):
         train(tmp_path, 0.5)

@@ -24,7 +24,7 @@ def forked(monkeypatch):
     def make(**options):
         return trainer(**options, strategy="ddp_fork" if options["devices"] > 1 else "auto")
 
-    monkeypatch.setattr("lengthwise.training.fit.pl.Trainer", make)
+    monkeypatch.setattr(pl, "Trainer", make)
 
 
 def run(folder: Path, **options):

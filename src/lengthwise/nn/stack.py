@@ -155,9 +155,8 @@ class Stack(nn.Module):
 
     def cross_encodings(self) -> list[PositionEncoding]:
         """Those that act between a decoder and its encoder."""
-        across = (
-            layer.cross_attention.position for layer in self.layers if layer.cross_attention is not None
-        )
+        layers: list[Layer] = list(self.layers)  # type: ignore[arg-type]
+        across = [layer.cross_attention.position for layer in layers if layer.cross_attention is not None]
         return [encoding for encoding in across if encoding is not None]
 
     def attentions(self) -> list[MultiHeadAttention]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from lengthwise.report.analysis import AFTER, BEFORE, DTYPES, MEASURES, Section, analyse, permutation_rows
 from lengthwise.report.collect import Collection, collect
 from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
-from lengthwise.report.words import NBSP, fewer_seeds, seeds_word, spread
+from lengthwise.report.words import fewer_seeds, seeds_word, spread
 from lengthwise.runs import RunFolder
 from lengthwise.runs.atomic import write_atomic
 
@@ -73,7 +73,7 @@ def _lengths(section: Section) -> list[str]:
 def _cell(at: Estimate | None, seeds: int) -> str:
     if at is None:
         return "–"
-    return f"{100 * at.mean:.1f}{spread(at, ' ± ')}{fewer_seeds(at, seeds)}".replace(NBSP, " ")
+    return " ".join(filter(None, [f"{100 * at.mean:.1f}", spread(at, "± "), fewer_seeds(at, seeds)]))
 
 
 def _symmetry(section: Section) -> list[str]:

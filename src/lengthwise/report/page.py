@@ -172,7 +172,7 @@ def _interval(at: Estimate) -> str:
 
 
 def _fewer(at: Estimate, seeds: int) -> str:
-    return words.fewer_seeds(at, seeds).strip()
+    return words.fewer_seeds(at, seeds)
 
 
 def _error(value: float | None) -> str:

@@ -53,7 +53,7 @@ class Estimate:
     @property
     def cut_off(self) -> bool:
         """Whether the interval ends at 0 or 1, where an accuracy does: no half-width describes it."""
-        return self.low == 0.0 or self.high == 1.0
+        return self.low == 0 or self.high == 1
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
 from lengthwise.report.words import fewer_seeds, seeds_word, spread
 from lengthwise.runs import format_lengths
 
-_PLAIN_WIDTH = 120
+_PLAIN_WIDTH = 130
 _STRATA_LENGTHS = 4
 """The longest so many are shown by where the evidence lies: two columns each."""
 
@@ -78,13 +78,13 @@ def _console() -> Console:
 
 def _table(title: str, console: Console) -> Table:
     shape = box.ROUNDED if console.is_terminal else box.SIMPLE_HEAD
-    return Table(title=title, title_justify="left", box=shape, safe_box=True)
+    return Table(title=Text(title), title_justify="left", box=shape, safe_box=True, padding=(0, 1, 0, 0))
 
 
 def _lengths(section: Section, console: Console) -> Table:
     measure = MEASURES[section.measures[0]].capitalize()
-    title = f"{measure} in %, mean over seeds ± half-width of the 95 % interval ([low, high] where it ends at 0 or 100)"
-    table = _table(title, console)
+    interval = "its 95 % interval as ± half-width, or [low, high] where it ends at 0 or 100"
+    table = _table(f"{measure} in %, mean over seeds; {interval}", console)
     table.add_column("encoding", no_wrap=True)
     table.add_column(f"trained ({format_lengths(section.setting.train_lengths)})", justify="right")
     others = [length for length in section.lengths if length not in section.setting.train_lengths]
@@ -121,7 +121,7 @@ def _cells(section: Section, group: Group, stratum: str, lengths: Sequence[int])
 def _cell(at: Estimate | None, seeds: int) -> str:
     if at is None:
         return "–"
-    return f"{100 * at.mean:.1f}{spread(at, ' ±')}{fewer_seeds(at, seeds)}"
+    return "\n".join(filter(None, [f"{100 * at.mean:.1f}", spread(at, "±"), fewer_seeds(at, seeds)]))
 
 
 def _symmetry(section: Section, console: Console) -> Table:

@@ -21,15 +21,18 @@ def bracket(low: float | None, high: float | None) -> str:
 
 
 def spread(at: Estimate, plus_minus: str) -> str:
-    """`plus_minus` and the half-width in percent, `` [low, high]`` where the interval is cut off, or nothing."""
-    if at.half_width is None:
+    """`plus_minus` and the half-width in percent, ``[low, high]`` where the interval is cut off, or nothing."""
+    if at.low is None or at.high is None or at.half_width is None:
         return ""
-    return bracket(at.low, at.high) if at.cut_off else f"{plus_minus}{100 * at.half_width:.1f}"
+    if not at.cut_off:
+        return f"{plus_minus}{100 * at.half_width:.1f}"
+    low, high = (f"{100 * end:.0f}" if end in (0, 1) else f"{100 * end:.1f}" for end in (at.low, at.high))
+    return f"[{low}, {high}]"
 
 
 def fewer_seeds(at: Estimate, seeds: int) -> str:
-    """`` (1 seed)`` where not all `seeds` are behind an estimate, or nothing."""
-    return "" if at.n == seeds else f" ({seeds_word(at.n).replace(' ', NBSP)})"
+    """``(1 seed)`` where not all `seeds` are behind an estimate, or nothing."""
+    return "" if at.n == seeds else f"({seeds_word(at.n)})"
 
 
 def listed(words: Iterable[Any]) -> str:

@@ -1,0 +1,94 @@
+"""Testing one run at more lengths changes none of the comparisons."""
+
+from __future__ import annotations
+
+import pytest
+
+from lengthwise.report.analysis import analyse, scores_in_distribution
+from lengthwise.report.collect import collect
+from lengthwise.report.findings import findings
+from support.synthetic_runs import LENGTHS, add_rows, write_run
+
+LONGER = (*LENGTHS, 200)
+
+
+def section_of(outputs, study=None):
+    (section,) = analyse(collect(outputs), study)
+    return section
+
+
+def said(section):
+    return {finding.about: finding.text for finding in findings(section)}
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Three seeds of three variants, all tested at the same lengths."""
+    return {
+        (encoding, seed): write_run(tmp_path, encoding, seed)
+        for encoding in ("rotary", "t5", "learned")
+        for seed in range(3)
+    }
+
+
+def test_one_run_tested_longer_changes_no_finding(tmp_path, folders):
+    before = section_of(tmp_path)
+    strata = [{"stratum": name} for name in ("all", "evidence_inside", "evidence_outside")]
+    add_rows(
+        folders["learned", 0],
+        *({"length": 200, "token_accuracy": 1.0, "exact_match": 1.0, **stratum} for stratum in strata),
+    )
+    after = section_of(tmp_path)
+    assert said(after) == said(before)
+    assert {"Length 100", "Where the evidence lies, length 100"} <= said(after).keys()
+    assert after.contrasts == before.contrasts
+    assert after.longest_shared == 100 and after.lengths[-1] == 200
+    assert any("length 200" in note and "compared at 100" in note for note in after.notes)
+    assert not any("compared at" in note for note in before.notes)
+
+
+def test_all_runs_tested_longer_are_compared_there(tmp_path, folders):
+    for folder in folders.values():
+        add_rows(folder, {"length": 200})
+    section = section_of(tmp_path)
+    assert section.longest_shared == 200 and "Length 200" in said(section)
+    assert {contrast.at for contrast in section.contrasts} == {200}
+
+
+def test_not_defined_counts_as_tested(tmp_path, folders):
+    for (encoding, _), folder in folders.items():
+        nothing = {"n": 0, "token_accuracy": "", "exact_match": "", "loss": "", "flags": "not_defined"}
+        add_rows(folder, {"length": 200, **(nothing if encoding == "learned" else {})})
+    section = section_of(tmp_path)
+    assert section.longest_shared == 200
+    assert {(contrast.a, contrast.b) for contrast in section.contrasts} <= {
+        ("t5", "rotary"),
+        ("rotary", "t5"),
+    }
+
+
+def test_one_run_tested_at_more_trained_lengths_leaves_the_others_in(tmp_path, folders):
+    before = section_of(tmp_path)
+    add_rows(folders["rotary", 0], {"length": 7, "token_accuracy": 0.2})
+    after = section_of(tmp_path)
+    for old, new in zip(before.groups, after.groups, strict=True):
+        scores = scores_in_distribution(after, new)
+        assert len(scores) == 3 and scores == scores_in_distribution(before, old)
+
+
+def test_contrasts_of_a_study_default_to_the_shared_length(tmp_path, folders):
+    add_rows(folders["t5", 0], {"length": 200})
+    study = {"contrasts": [{"a": "rotary", "b": "t5"}, {"a": "rotary", "b": "learned", "at_length": 200}]}
+    section = section_of(tmp_path, study)
+    assert [contrast.at for contrast in section.contrasts] == [100]
+    assert any("share no test at length 200" in note for note in section.notes)
+
+
+def test_runs_with_no_length_in_common_are_shown_and_not_compared(tmp_path):
+    for seed in range(2):
+        write_run(tmp_path, "rotary", seed, lengths=(4, 50))
+        write_run(tmp_path, "t5", seed, lengths=(8, 100))
+    section = section_of(tmp_path)
+    assert section.longest_shared is None and section.contrasts == []
+    assert not any(about.startswith(("Length", "Fall", "Trained")) for about in said(section))
+    assert any("nothing is compared" in note for note in section.notes)
