@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from typing import Any
 
 import hydra.utils
+from pytorch_lightning import Callback
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
-from lengthwise.config import check_components
+from lengthwise.components import check_components
 from lengthwise.errors import ConfigError
 from lengthwise.nn import Transformer
 from lengthwise.tasks import Layout, Task
 from lengthwise.training.fit import TrainerOptions, refuse
+from lengthwise.training.hardware import device_of
 
 _SHAPES = {"Encoder": "encoder", "Decoder": "decoder", "EncoderDecoder": "encoder_decoder"}
 _MODEL_SLOTS = {
@@ -102,7 +104,7 @@ def build_model(config: dict[str, Any], layout: Layout) -> Transformer:
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Initializing zero-element tensors")
-            return factory(
+            model: Transformer = factory(
                 len(layout.vocabulary),
                 **sizes,
                 **parts,
@@ -114,6 +116,13 @@ def build_model(config: dict[str, Any], layout: Layout) -> Transformer:
     except (ValueError, TypeError) as error:
         chosen = ", ".join(f"{slot}={_option(config[slot])}" for slot in ("pe", "attention", "norm"))
         raise ConfigError(f"model={shape_of(config)} ({chosen}): {error}") from error
+    needed = max(_longest(layout.positions(n) for n in config["data"]["lengths"]))
+    if model.max_length is not None and needed > model.max_length:
+        raise ConfigError(
+            f"pe={_option(config['pe'])}, attention={_option(config['attention'])}: the model has {model.max_length} "
+            f"positions, and data.lengths up to {max(config['data']['lengths'])} need {needed}"
+        )
+    return model
 
 
 def _longest(positions: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -144,11 +153,17 @@ def refuse_training(config: dict[str, Any], model: Transformer) -> None:
             f"trainer.devices={trainer['devices']}: one device a run is what this version trains on; "
             "use trainer.devices=1"
         )
+    if trainer["precision"] == "16-mixed" and device_of(trainer["accelerator"]).type == "cpu":
+        raise ConfigError("trainer.precision=16-mixed needs a GPU; on a CPU use 32-true or bf16-mixed")
     try:
         build("optimizer", config["optimizer"])(model)
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # torch's own checks raise what they like
         raise ConfigError(f"slot optimizer, option {_option(config['optimizer'])}: {error}") from error
-    callbacks = [build(f"callbacks.{name}", node) for name, node in config["callbacks"].items()]
+    callbacks: list[Any] = [build(f"callbacks.{name}", node) for name, node in config["callbacks"].items()]
+    for name, callback in zip(config["callbacks"], callbacks, strict=True):
+        if not isinstance(callback, Callback):
+            target = config["callbacks"][name]["_target_"]
+            raise ConfigError(f"callbacks.{name}._target_={target}: that is no Lightning callback")
     try:
         refuse(TrainerOptions(**trainer), callbacks)
     except (MisconfigurationException, RuntimeError, ValueError) as error:

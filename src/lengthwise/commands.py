@@ -28,6 +28,7 @@ from lengthwise.config import (
     parse_values,
     refuse_lists,
     register_schema,
+    sweep_values,
 )
 from lengthwise.errors import ConfigError
 from lengthwise.paths import conf_dir
@@ -61,6 +62,9 @@ def train(arguments: list[str]) -> int:
         return study_sweep(cells[0].config, overrides, flags).run()
     if is_sweep:
         return Sweep(_sweep_name(), cells, flags=flags).run()
+    for text, values in sweep_values(overrides).items():
+        if len(values) > 1:
+            raise ConfigError(f"{text}: several values are a sweep, with -m; this study has no grids")
     return _single(cells[0].config, arguments)
 
 
@@ -78,13 +82,13 @@ def _single(config: dict[str, Any], arguments: list[str]) -> int:
 
 
 def study_sweep(config: dict[str, Any], overrides: list[str], flags: list[str]) -> Sweep:
-    """Every cell of the study's grids; what the command line sets replaces an axis.
+    """Every cell of the study's grids; what the command line sets, one value or several, replaces an axis.
 
     Raises ConfigError for a cell that is wrong, before the first one starts.
     """
-    given = {text.partition("=")[0].lstrip("+"): text for text in overrides}
+    given = {text.partition("=")[0].lstrip("+"): values for text, values in sweep_values(overrides).items()}
     study = config["study"]
-    rest = [text for text in overrides if text.partition("=")[0] != "study.grids"]
+    rest = [text for text, values in sweep_values(overrides).items() if values == [text]]
     search = [f"hydra.searchpath=[file://{os.path.abspath(path)}]" for path in _config_dirs(flags)]
     cells = []
     for axes in expand(study["grids"], given):
@@ -112,6 +116,10 @@ def _composed(arguments: list[str]) -> tuple[list[Cell], list[str], list[str], b
     options = get_args_parser().parse_args(arguments)
     refuse_lists(options.overrides)
     register_schema()
+    if not options.multirun and any(text.startswith("study=") for text in options.overrides):
+        # Several values of a key are an axis of the study; its first is enough to compose what all cells share.
+        first = {text: values[0] for text, values in sweep_values(options.overrides).items()}
+        arguments = [first.get(text, text) for text in arguments]
     cells: list[Cell] = []
     errors: list[ConfigError] = []
 
@@ -124,9 +132,10 @@ def _composed(arguments: list[str]) -> tuple[list[Cell], list[str], list[str], b
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors reach us as exceptions
     with tempfile.TemporaryDirectory(prefix="lengthwise-") as scratch:
         # Hydra writes down a multirun before its cells are composed, hence checked; our record is outputs/sweeps.
-        place = arguments.index(options.overrides[0]) if options.overrides else len(arguments)
         own = sys.argv
-        sys.argv = [own[0], *arguments[:place], f"hydra.sweep.dir={scratch}", *arguments[place:]]
+        scratch_word = [f"hydra.sweep.dir={scratch}"] if options.multirun else []
+        place = arguments.index(options.overrides[0]) if options.overrides else len(arguments)
+        sys.argv = [own[0], *arguments[:place], *scratch_word, *arguments[place:]]
         try:
             hydra.main(config_path=str(conf_dir()), config_name=CONFIG_NAME, version_base="1.3")(collect)()
         except (HydraException, OmegaConfBaseException) as error:

@@ -1,16 +1,14 @@
 """Composing a configuration and refusing what is wrong with it, before anything starts.
 
 Hydra composes and checks types. What it lets through is caught here: unknown keys (``+modle.width=8``), values out
-of range, lists where a slot takes one option. `check_components` does the same for the options of each component,
-against the signature of the class that its ``_target_`` names; it alone imports torch.
+of range, lists where a slot takes one option. The options of each component are `lengthwise.components`' business.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-import importlib
-import inspect
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,6 +17,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -35,12 +34,7 @@ SLOTS = tuple(f.name for f in dataclasses.fields(Schema) if f.metadata.get("slot
 GROUPS = (*SLOTS, "model", "size", "data", "evaluation", "trainer", "callbacks", "wandb", "debug", "study")
 """Every config group."""
 
-_HYDRA_KEYS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
-_SUPPLIED = {
-    "attention": {"key_dim", "value_dim", "bias", "output_projection", "dropout", "position"},
-    "schedule": {"step"},
-}
-"""Constructor options that come from the model's own settings, so that a slot must not set them."""
+HYDRA_KEYS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
 
 
 def register_schema() -> None:
@@ -67,13 +61,7 @@ def refuse_lists(overrides: Sequence[str]) -> None:
 
     Raises ConfigError, also for an override that cannot be parsed.
     """
-    try:
-        parsed = OverridesParser.create().parse_overrides(list(overrides))
-    except OverrideParseException as error:
-        raise ConfigError(
-            f"{error.override}: {_first_line(error)}. Overrides are written key=value."
-        ) from error
-    for override in parsed:
+    for override in _parsed(overrides):
         group = override.key_or_group
         if group not in GROUPS or override.is_sweep_override() or override.is_delete():
             continue
@@ -88,6 +76,33 @@ def refuse_lists(overrides: Sequence[str]) -> None:
             raise ConfigError(
                 f"{override.input_line}: the slot {group!r} takes one of {', '.join(options(group))}"
             )
+
+
+def sweep_values(overrides: Sequence[str]) -> dict[str, list[str]]:
+    """Each override with the overrides it stands for: several for ``seed=0,1`` or ``seed=range(0,10)``, else itself.
+
+    Raises ConfigError for one that cannot be parsed.
+    """
+    values: dict[str, list[str]] = {}
+    for text in overrides:
+        (override,) = _parsed([text])
+        if override.is_sweep_override() and not override.is_discrete_sweep():
+            raise ConfigError(
+                f"{text}: a study's axis takes listed values, such as seed=0,1,2 or seed=range(0,10)"
+            )
+        key = text.partition("=")[0]
+        many = override.is_sweep_override()
+        values[text] = [f"{key}={value}" for value in override.sweep_string_iterator()] if many else [text]
+    return values
+
+
+def _parsed(overrides: Sequence[str]) -> list[Override]:
+    try:
+        return OverridesParser.create().parse_overrides(list(overrides))
+    except OverrideParseException as error:
+        raise ConfigError(
+            f"{error.override}: {_first_line(error)}. Overrides are written key=value."
+        ) from error
 
 
 def parse_values(arguments: Sequence[str], defaults: dict[str, Any]) -> dict[str, Any]:
@@ -121,6 +136,7 @@ def check(config: DictConfig | dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(explain(error)) from error
     plain.pop("hydra", None)
     _walk(plain, Schema, "")
+    _refuse_infinite(plain, "")
     if not isinstance(config, DictConfig):  # Hydra has not typed it
         try:
             OmegaConf.merge(OmegaConf.structured(Schema), plain)
@@ -130,8 +146,11 @@ def check(config: DictConfig | dict[str, Any]) -> dict[str, Any]:
         plain[part]["lengths"] = parse_lengths(plain[part]["lengths"], f"{part}.lengths")
     for seed in ("init_seed", "data_seed"):
         _in_range(f"{seed}", plain[seed], {"at_least": 0})
+    if not plain["outputs"].strip():
+        raise ConfigError("outputs='': name a folder, such as outputs=outputs")
     checkpoints = plain["evaluation"]["checkpoints"]
-    if not isinstance(checkpoints, list) or not checkpoints or set(checkpoints) - {"last", "best"}:
+    known = isinstance(checkpoints, list) and all(name in ("last", "best") for name in checkpoints)
+    if not known or not checkpoints:
         raise ConfigError(f"evaluation.checkpoints={checkpoints}: must be a list of last, best or both")
     if plain["data"]["batch_size"] % plain["trainer"]["accumulate"]:
         raise ConfigError(
@@ -141,8 +160,22 @@ def check(config: DictConfig | dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def _refuse_infinite(node: Any, path: str) -> None:
+    if isinstance(node, dict):
+        for key, value in node.items():
+            _refuse_infinite(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(node, list):
+        for value in node:
+            _refuse_infinite(value, path)
+    elif isinstance(node, float) and not math.isfinite(node):
+        raise ConfigError(f"{path}={node}: must be a finite number")
+
+
 def _walk(node: Any, schema: type, prefix: str) -> None:
     known = {f.name: f for f in dataclasses.fields(schema)}
+    for name, f in known.items():
+        if name not in node and f.default_factory is dataclasses.MISSING:
+            raise ConfigError(f"{prefix}{name}: this key is missing")
     types = {name: _dataclass_of(f.type) for name, f in known.items()}
     for key, value in node.items():
         path = f"{prefix}{key}"
@@ -150,18 +183,18 @@ def _walk(node: Any, schema: type, prefix: str) -> None:
             while isinstance(value, dict) and len(value) == 1:
                 ((key, value),) = value.items()
                 path = f"{path}.{key}"
-            raise ConfigError(f"{path}={_short(value)}: there is no such key.{hint(path)}")
+            raise ConfigError(f"{path}={short(value)}: there is no such key.{hint(path)}")
         nested = types[key]
         if nested is not None:
             if not isinstance(value, dict):
                 raise ConfigError(
-                    f"{path}={_short(value)}: this is a group of keys, not a value.{hint(path + '.')}"
+                    f"{path}={short(value)}: this is a group of keys, not a value.{hint(path + '.')}"
                 )
             _walk(value, nested, f"{path}.")
         elif known[key].metadata.get("slot"):
             if not isinstance(value, dict) or not isinstance(value.get("_target_"), str):
                 raise ConfigError(
-                    f"{path}={_short(value)}: the slot needs one option that names a class (_target_); "
+                    f"{path}={short(value)}: the slot needs one option that names a class (_target_); "
                     f"options: {', '.join(options(key))}"
                 )
         else:
@@ -191,55 +224,6 @@ def _in_range(path: str, value: Any, metadata: Any) -> None:
         raise ConfigError(f"{path}={value}: must be below {metadata['below']}")
 
 
-def check_components(config: dict[str, Any]) -> None:
-    """Refuse options that a component's class does not have, and classes that cannot be found.
-
-    Raises ConfigError.
-    """
-    for slot in SLOTS:
-        _check_component(slot, config[slot], _SUPPLIED.get(slot, set()))
-    for name, node in config["callbacks"].items():
-        if not isinstance(node, dict) or "_target_" not in node:
-            raise ConfigError(f"callbacks.{name}={_short(node)}: needs a class (_target_) and its options")
-        _check_component(f"callbacks.{name}", node, set())
-
-
-def _check_component(slot: str, node: dict[str, Any], supplied: set[str]) -> None:
-    target = locate(slot, node["_target_"])
-    parameters = inspect.signature(target).parameters.values()
-    free = node.get("_partial_", False)
-    allowed = {
-        p.name
-        for p in parameters
-        if p.kind == p.KEYWORD_ONLY
-        or (p.kind == p.POSITIONAL_OR_KEYWORD and (not free or p.default is not p.empty))
-    } - supplied
-    for key, value in node.items():
-        if key in _HYDRA_KEYS or key in allowed:
-            continue
-        names = f" It takes {', '.join(sorted(allowed))}." if allowed else " It takes none."
-        raise ConfigError(
-            f"{slot}.{key}={_short(value)}: {target.__name__} has no such option.{names}"
-            f"{hint(f'{slot}.{key}', [f'{slot}.{name}' for name in allowed])}"
-        )
-
-
-def locate(slot: str, target: str) -> Any:
-    """The class or function at the dotted path `target`.
-
-    Raises ConfigError naming the slot when the module or the name does not exist.
-    """
-    module, _, name = target.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, ValueError) as error:
-        raise ConfigError(
-            f"{slot}._target_={target}: cannot import {module or target!r} ({error})"
-        ) from error
-    except AttributeError as error:
-        raise ConfigError(f"{slot}._target_={target}: {module} has no {name!r}") from error
-
-
 def keys() -> list[str]:
     """Every dotted key of the default configuration and of all options shipped: what a typo is compared with."""
     return sorted({*_schema_keys(Schema, ""), *_option_keys()})
@@ -259,12 +243,12 @@ def _option_keys() -> Iterator[str]:
         for name in options(slot):
             node: Any = OmegaConf.load(conf_dir() / slot / f"{name}.yaml")
             node = node.get(slot, node)
-            yield from (f"{slot}.{key}" for key in node if key not in _HYDRA_KEYS)
+            yield from (f"{slot}.{key}" for key in node if key not in HYDRA_KEYS)
 
 
 def hint(path: str, candidates: Sequence[str] | None = None) -> str:
     """`` Did you mean …?`` for the key nearest to `path`, or an empty string."""
-    candidates = list(candidates) if candidates else keys()
+    candidates = [key for key in candidates or keys() if key != path]
     leaf = path.rpartition(".")[2]
     same_leaf = [key for key in candidates if key.rpartition(".")[2] == leaf]
     found = difflib.get_close_matches(path, same_leaf, n=1, cutoff=0.0)
@@ -277,7 +261,7 @@ def _closest(word: str, candidates: Sequence[Any]) -> str:
     return f" Did you mean {found[0]}?" if found else ""
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -296,6 +280,9 @@ def explain(error: Exception) -> str:
         if cause is not None and "not in struct" not in str(cause) and "Key" not in str(cause):
             return f"{key}: {_first_line(cause)}"
         return f"{key}: there is no such key.{hint(key)}"
+    if "Ambiguous value for argument" in text:
+        key, _, value = text.split("'")[1].partition("=")
+        return f"{key}={value}: several values are a sweep, with -m; one list is written {key}=[{value}]"
     if found := re.search(r"Could not append to config", text):
         return _first_line(error)
     if isinstance(error, OmegaConfBaseException):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from lengthwise.config import check_components, compose
+from lengthwise.components import check_components
+from lengthwise.config import compose
 from lengthwise.errors import ConfigError
 
 
@@ -30,6 +31,11 @@ from lengthwise.errors import ConfigError
         ("data.lengths=[4,x]", ["data.lengths"]),
         ("data.lengths=[]", ["data.lengths"]),
         ("a=b=c", ["a=b=c"]),
+        ("pe.base=nan", ["pe.base=nan", "finite"]),
+        ("optimizer.lr=1e400", ["optimizer.lr=inf", "finite"]),
+        ("evaluation.checkpoints=[[last]]", ["evaluation.checkpoints"]),
+        ("outputs=''", ["outputs"]),
+        ("seed=0,1", ["seed=0,1", "-m", "seed=[0,1]"]),
     ],
 )
 def test_one_clear_message(override: str, says: list[str]) -> None:
@@ -50,10 +56,19 @@ def test_one_clear_message(override: str, says: list[str]) -> None:
         ("+optimizer.momentum=3", ["optimizer.momentum=3", "adamw"]),
         ("pe._target_=lengthwise.nn.position.rotary.Rotery", ["pe._target_", "Rotery"]),
         ("pe._target_=nowhere.Mine", ["pe._target_", "nowhere"]),
+        ("+norm.residual=false", ["norm.residual=False"]),
+        ("pe=t5 pe.share=maybe", ["pe.share=maybe", "bool"]),
+        ("optimizer.lr=true", ["optimizer.lr=True", "float"]),
+        ("optimizer.lr=abc", ["optimizer.lr=abc", "float"]),
+        ("optimizer.betas=[0.9,0.98,0.99]", ["optimizer.betas", "tuple[float, float]"]),
+        ("schedule.steps=1.5", ["schedule.steps=1.5", "int"]),
+        ("schedule.warmup_steps=null", ["schedule.warmup_steps=None"]),
+        ("pe=learned pe.beyond=wrap", ["pe.beyond=wrap", "clamp"]),
+        ("callbacks=early_stopping callbacks.early_stopping.patience=abc", ["patience=abc", "int"]),
     ],
 )
 def test_options_are_checked_against_the_component(override: str, says: list[str]) -> None:
-    config = compose([override])
+    config = compose(override.split())
     with pytest.raises(ConfigError) as caught:
         check_components(config)
     for part in says:

@@ -55,7 +55,7 @@ def test_damage_is_named(tmp_path: Path, content: str) -> None:
 
 def test_newer_format_and_missing_file(tmp_path: Path) -> None:
     file = tmp_path / "status.json"
-    with pytest.raises(RunError, match=r"has no status\.json: the run never started"):
+    with pytest.raises(RunError, match=r"has no status\.json\. overwrite=true"):
         read_status(file)
     file.write_text('{"format": 2, "state": "weird"}')
     with pytest.raises(RunError, match="has format 2, written by a newer Lengthwise"):

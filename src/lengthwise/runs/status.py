@@ -118,7 +118,7 @@ def _parse(path: Path) -> Status:
     try:
         content = json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise RunError(f"{path.parent} has no {path.name}: the run never started.") from None
+        raise RunError(f"{path.parent} has no {path.name}. overwrite=true starts the run afresh.") from None
     except OSError as error:
         raise RunError(f"cannot read {path}: {explain(error)}.") from error
     except (ValueError, RecursionError):

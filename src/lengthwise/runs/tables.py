@@ -153,7 +153,17 @@ def _whole_lines(path: Path) -> list[str]:
 
 def _header(path: Path) -> list[str]:
     lines = _whole_lines(path)
-    return next(csv.reader(lines[:1]), []) if lines else []
+    header = _parsed(path, lines[:1])
+    if header and header[0][0] not in {*TRAIN_COLUMNS, *LENGTH_COLUMNS, *SYMMETRY_COLUMNS}:
+        raise RunError(f"{path} is damaged: its first line does not name the columns of a table.")
+    return header[0] if header else []
+
+
+def _parsed(path: Path, lines: list[str]) -> list[list[str]]:
+    try:
+        return [cells or [""] for cells in csv.reader(lines)]
+    except csv.Error as error:
+        raise RunError(f"{path} is damaged: {error}.") from error
 
 
 def _raw(path: Path) -> list[list[str]]:
@@ -161,7 +171,7 @@ def _raw(path: Path) -> list[list[str]]:
     lines = _whole_lines(path)
     if not lines:
         return []
-    header, *rows = csv.reader(lines)
+    header, *rows = _parsed(path, lines)
     for number, cells in enumerate(rows, start=2):
         if len(cells) != len(header):
             raise RunError(

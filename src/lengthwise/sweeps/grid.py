@@ -9,12 +9,13 @@ from typing import Any
 from lengthwise.errors import ConfigError
 
 
-def expand(grids: Sequence[Mapping[str, Any]], given: Mapping[str, str]) -> list[list[str]]:
+def expand(grids: Sequence[Mapping[str, Any]], given: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """One list of overrides a cell, in the order of the grids, without repeats.
 
     Args:
         grids: each maps a key to one value (fixed in that grid) or to a list of values (an axis).
-        given: overrides from the command line; they replace the axis or value of the same key.
+        given: from the command line, key to overrides; they replace the axis or value of the same key, and several
+            overrides of a key that a grid does not have are a further axis.
 
     Raises ConfigError for a grid that is not a mapping or an axis without values.
     """
@@ -22,18 +23,14 @@ def expand(grids: Sequence[Mapping[str, Any]], given: Mapping[str, str]) -> list
     for grid in grids:
         if not isinstance(grid, Mapping):
             raise ConfigError(f"study.grids: each grid maps keys to values or lists of values, not {grid!r}")
-        axes = {key: values if isinstance(values, list) else [values] for key, values in grid.items()}
-        for key, values in axes.items():
+        axes: dict[str, Sequence[str]] = {}
+        for key, value in grid.items():
+            values = value if isinstance(value, list) else [value]
             if not values:
                 raise ConfigError(f"study.grids: the axis {key!r} has no values")
-        axes.update({key: [None] for key in axes if key in given})
-        for combination in itertools.product(*axes.values()):
-            cell = [
-                given[key] if key in given else f"{key}={_text(value)}"
-                for key, value in zip(axes, combination, strict=True)
-            ]
-            if cell not in cells:
-                cells.append(cell)
+            axes[key] = [f"{key}={_text(item)}" for item in values]
+        axes |= {key: texts for key, texts in given.items() if key in grid or len(texts) > 1}
+        cells += [list(cell) for cell in itertools.product(*axes.values()) if list(cell) not in cells]
     return cells
 
 

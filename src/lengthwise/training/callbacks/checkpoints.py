@@ -47,7 +47,10 @@ def read_checkpoint(path: str | Path) -> dict[str, Any]:
 
 def _read(path: Path) -> Any:
     if not path.is_file():
-        raise RunError(f"there is no checkpoint {path}: train the run first, or name one that exists")
+        raise RunError(
+            f"there is no checkpoint {path}: train the run first (overwrite=true trains it afresh), or name one "
+            "that exists"
+        )
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except _DAMAGE as error:

@@ -1,0 +1,114 @@
+"""The options of each component, checked against the signature of the class that its ``_target_`` names."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import types
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+from lengthwise.config import HYDRA_KEYS, SLOTS, hint, short
+from lengthwise.errors import ConfigError
+
+_SUPPLIED = {
+    "attention": {"key_dim", "value_dim", "bias", "output_projection", "dropout", "position"},
+    "norm": {"norm_layer", "residual"},
+    "activation": {"bias"},
+}
+"""Constructor options that come from the model's own settings, so that a slot must not set them."""
+
+
+def check_components(config: dict[str, Any]) -> None:
+    """Refuse options that a component's class does not have, and classes that cannot be found.
+
+    Raises ConfigError.
+    """
+    for slot in SLOTS:
+        _check_component(slot, config[slot], _SUPPLIED.get(slot, set()))
+    for name, node in config["callbacks"].items():
+        if not isinstance(node, dict) or "_target_" not in node:
+            raise ConfigError(f"callbacks.{name}={short(node)}: needs a class (_target_) and its options")
+        _check_component(f"callbacks.{name}", node, set())
+
+
+def _check_component(slot: str, node: dict[str, Any], supplied: set[str]) -> None:
+    target = locate(slot, node["_target_"])
+    parameters = inspect.signature(target).parameters.values()
+    free = node.get("_partial_", False)
+    allowed = {
+        p.name
+        for p in parameters
+        if p.kind == p.KEYWORD_ONLY
+        or (p.kind == p.POSITIONAL_OR_KEYWORD and (not free or p.default is not p.empty))
+    } - supplied
+    hints = _hints(target)
+    for key, value in node.items():
+        if key in HYDRA_KEYS:
+            continue
+        if key in allowed:
+            if key in hints and not fits(value, hints[key]):
+                raise ConfigError(
+                    f"{slot}.{key}={short(value)}: {target.__name__} takes {_worded(hints[key])} here"
+                )
+            continue
+        names = f" It takes {', '.join(sorted(allowed))}." if allowed else " It takes none."
+        raise ConfigError(
+            f"{slot}.{key}={short(value)}: {target.__name__} has no such option.{names}"
+            f"{hint(f'{slot}.{key}', [f'{slot}.{name}' for name in allowed])}"
+        )
+
+
+def locate(slot: str, target: str) -> Any:
+    """The class or function at the dotted path `target`.
+
+    Raises ConfigError naming the slot when the module or the name does not exist.
+    """
+    module, _, name = target.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, ValueError) as error:
+        raise ConfigError(
+            f"{slot}._target_={target}: cannot import {module or target!r} ({error})"
+        ) from error
+    except AttributeError as error:
+        raise ConfigError(f"{slot}._target_={target}: {module} has no {name!r}") from error
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a plain value suits a type hint; hints that say nothing about plain values suit all.
+
+    An int is a float, True is not a number, a list is any sequence.
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, argument) for argument in arguments)
+    if origin is typing.Literal:
+        return value in arguments
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if hint in (bool, str, type(None)):
+        return isinstance(value, hint)
+    if origin is tuple and Ellipsis not in arguments:
+        return (
+            isinstance(value, list | tuple)
+            and len(value) == len(arguments)
+            and all(fits(item, argument) for item, argument in zip(value, arguments, strict=True))
+        )
+    if origin is not None and isinstance(origin, type) and issubclass(origin, Sequence):
+        return isinstance(value, list | tuple) and all(fits(item, arguments[0]) for item in value)
+    return True
+
+
+def _hints(target: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(target.__init__ if inspect.isclass(target) else target)
+    except (NameError, TypeError):  # a third party's hints may not resolve
+        return {}
+
+
+def _worded(hint: Any) -> str:
+    return hint.__name__ if inspect.isclass(hint) else str(hint).replace("typing.", "")
