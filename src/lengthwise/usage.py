@@ -21,7 +21,7 @@ Each answers to --help.
 _TRAIN = """\
 usage: python train.py [slot=option ...] [key=value ...]
        python train.py -m slot=option,option ... key=value,value ...   (a sweep: one run for each combination)
-       python train.py study=NAME                                      (a study: its own sweep)
+       python train.py study=NAME [key=value,value ...]                (a study: its own sweep; an axis replaced)
 
 Examples
   python train.py pe=learned norm=pre
@@ -86,7 +86,7 @@ def evaluate() -> str:
 
 
 _DEMO = """\
-usage: lengthwise demo [outputs=outputs/demo] [key=value ...]
+usage: lengthwise demo [outputs=outputs] [key=value ...]
 
 Trains the quick studies length_generalization and equivariance, prints what they found and writes one HTML page.
 Further key=value pairs go to every run. The same command again runs only what is missing.
@@ -116,24 +116,27 @@ def _comment(path: Path) -> str:
 
 
 def _keys() -> list[str]:
-    """``key=value  # comment`` for every fixed key, from the YAML that sets it."""
+    """``key=value  # comment`` for every key of the default configuration, from the YAML that sets it."""
     text = (conf_dir() / "config.yaml").read_text(encoding="utf-8")
     body = "model:" + text.partition("\nmodel:")[2].partition("\nhydra:")[0]
-    lines = [("", line) for line in body.splitlines()]
-    for group in ("data", "evaluation", "trainer", "wandb"):
-        name = "offline" if group == "wandb" else "default"
-        lines += [
-            (f"{group}.", line) for line in (conf_dir() / group / f"{name}.yaml").read_text().splitlines()
-        ]
+    found = _assignments(body, "")
+    for group, option in _defaults().items():
+        body = (conf_dir() / group / f"{option}.yaml").read_text(encoding="utf-8")
+        package = re.search(r"^# @package (\w+)$", body, flags=re.M)
+        prefix = {"_global_": "", None: f"{group}."}.get(package and package.group(1), "model.")
+        found += _assignments(body, prefix)
+    return [f"  {f'{key}={value}':<38} {comment}".rstrip() for key, value, comment in found]
+
+
+def _assignments(body: str, prefix: str) -> list[tuple[str, str, str]]:
     found, parent = [], ""
-    for prefix, line in lines:
+    for line in body.splitlines():
         match = re.match(r"( *)(\w+):\s*([^#]*?)\s*(?:#\s*(.*))?$", line)
-        if match is None:
+        if match is None or match.group(2) in ("_target_", "_partial_"):
             continue
         indent, key, value, comment = match.groups()
-        if not value and not indent:
+        if value or indent:
+            found.append((f"{prefix}{parent if indent else ''}{key}", value, comment or ""))
+        else:
             parent = f"{key}."
-            continue
-        name = f"{prefix}{parent if indent else ''}{key}={value}"
-        found.append(f"  {name:<36} {comment or ''}".rstrip())
     return found

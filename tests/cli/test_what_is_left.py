@@ -1,0 +1,67 @@
+"""A finished run from which something is missing or damaged, or that is asked for in another precision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.commandline import QUICK
+
+
+@pytest.fixture
+def finished(run, tmp_path: Path) -> Path:
+    assert run("train", *QUICK).code == 0
+    (path,) = (tmp_path / "outputs" / "runs").iterdir()
+    return path
+
+
+def contents(path: Path) -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in path.rglob("*") if p.is_file() and p.name != "run.lock"}
+
+
+@pytest.mark.parametrize("steps", ["4", "9"])
+def test_another_precision_is_not_mixed_in(run, finished: Path, steps: str) -> None:
+    before = contents(finished)
+    result = run("train", *QUICK, "trainer.precision=64-true", f"trainer.max_steps={steps}")
+    assert result.code == 2
+    assert "32-true" in result.err and "run.label=64-true" in result.err
+    assert contents(finished) == before
+    assert run("train", *QUICK, "trainer.precision=32-true").code == 0
+
+
+def test_a_done_run_without_its_checkpoint_is_not_trained_afresh_unasked(run, finished: Path) -> None:
+    (finished / "checkpoints" / "last.ckpt").unlink()
+    before = contents(finished)
+    longer = run("train", *QUICK, "trainer.max_steps=9")
+    assert longer.code == 2
+    assert "last.ckpt" in longer.err and "overwrite=true" in longer.err
+    assert contents(finished) == before
+    assert run("train", *QUICK).code == 0  # nothing is missing for this one
+
+
+@pytest.mark.parametrize("name", ["length.csv", "symmetry.csv", "status.json", "config.yaml"])
+def test_a_damaged_file_is_named(run, finished: Path, name: str) -> None:
+    (finished / name).write_bytes(bytes(range(256)) + b"\n\r\nx,\x00,y\n" * 9)
+    result = run("train", *QUICK, "evaluation.lengths=[4,33]")
+    assert result.code == 2
+    assert name in result.err
+    assert len(result.err.strip().splitlines()) == 1
+    assert run("train", *QUICK, "overwrite=true").code == 0
+
+
+def test_one_damaged_run_does_not_hide_the_others_from_the_report(
+    run, finished: Path, tmp_path: Path
+) -> None:
+    assert run("train", *QUICK, "seed=1").code == 0
+    (finished / "symmetry.csv").write_bytes(b"\xff\x00garbage\n,\n")
+    result = run("report")
+    assert result.code == 0
+    assert finished.name in (tmp_path / "outputs" / "report.html").read_text("utf-8")
+
+
+def test_status_missing_has_a_way_out(run, finished: Path) -> None:
+    (finished / "status.json").unlink()
+    result = run("train", *QUICK)
+    assert result.code == 2
+    assert "overwrite=true" in result.err
+    assert run("train", *QUICK, "overwrite=true").code == 0
