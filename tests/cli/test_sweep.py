@@ -106,6 +106,12 @@ def test_again_only_what_is_missing_runs(sweep: Swept, monkeypatch: pytest.Monke
     assert len(read_all(sweep.outputs)) == 3
 
 
+def test_a_cell_that_went_further_is_said_to(sweep: Swept, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs_in_this_process(monkeypatch)
+    shorter = in_process(sweep.root, "train", *AXES, *OFFLINE, "trainer.max_steps=2")
+    assert shorter.out.count("(4 steps, more than the 2 asked for)") == 3
+
+
 STUDY = """\
 # @package _global_
 # Does a study of one's own work?

@@ -97,7 +97,9 @@ class Sweep:
     def _run_cell(self, cell: Cell, outcome: Outcome) -> None:
         if is_complete(cell.folder, cell.config):
             outcome.state = "done"
-            print(f"done already: {cell.folder.name}", flush=True)
+            steps, asked = cell.folder.status().steps, cell.config["trainer"]["max_steps"]
+            more = f", more than the {asked} asked for" if steps > asked else ""
+            print(f"done already: {cell.folder.name} ({steps} steps{more})", flush=True)
             return
         group = cell.config["wandb"]["group"] or self.name
         code, reason = run_job([*cell.overrides, f"wandb.group={group}"], self.flags)
