@@ -20,8 +20,8 @@ from lengthwise.errors import RunError
 from lengthwise.evaluation.symmetry import probe
 from lengthwise.measure import headline, measure, note, record_symmetry, tested
 from lengthwise.nn import Transformer
-from lengthwise.runs import RunFolder, Status, describe_start, factors, read_starts, record_start
-from lengthwise.runs.tested import is_complete, symmetry_length
+from lengthwise.runs import RunFolder, Status, describe_start, factors, record_start
+from lengthwise.runs.tested import is_complete, other_precision, symmetry_length
 from lengthwise.tasks import Layout, Task
 from lengthwise.training import LengthData, LengthModule, fit
 from lengthwise.training.callbacks import Checkpoints, Progress, Recorder, SymmetryProbe, WandbRun
@@ -81,7 +81,12 @@ def look(folder: RunFolder, config: dict[str, Any]) -> Start:
         folder.clear()
         return fresh
     status = folder.status()
-    _refuse_other_precision(folder, config)
+    if made := other_precision(folder, config):
+        other = config["trainer"]["precision"]
+        raise RunError(
+            f"{folder.path} was made with trainer.precision={made}, not {other}. "
+            f"run.label={other} keeps a second run beside it; overwrite=true replaces it."
+        )
     if status.state == "done" and (status.max_steps or 0) >= asked:
         return Start("done", status)
     if not folder.last.is_file():
@@ -98,20 +103,6 @@ def look(folder: RunFolder, config: dict[str, Any]) -> Start:
     kind = "extended" if status.state == "done" else "resumed"
     status.max_steps = max(asked, reached)
     return Start(kind, status)
-
-
-def _refuse_other_precision(folder: RunFolder, config: dict[str, Any]) -> None:
-    """A precision that is asked for must be the run's: it is no part of the identity, since a run that was begun on a
-    GPU may end on a CPU."""
-    asked = config["trainer"]["precision"]
-    if asked == "auto" or not folder.provenance_file.is_file():
-        return
-    made = [start.get("precision") for start in read_starts(folder.provenance_file)]
-    if other := [precision for precision in made if precision not in (None, asked)]:
-        raise RunError(
-            f"{folder.path} was made with trainer.precision={other[0]}, not {asked}. "
-            f"run.label={asked} keeps a second run beside it; overwrite=true replaces it."
-        )
 
 
 def prepare(config: dict[str, Any]) -> None:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lengthwise.config import compose
+from lengthwise.runs import RunFolder, read_starts, record_start
+from lengthwise.runs.tested import is_complete
 from support.commandline import QUICK
 
 
@@ -27,6 +30,19 @@ def test_another_precision_is_not_mixed_in(run, finished: Path, steps: str) -> N
     assert result.code == 2
     assert "32-true" in result.err and "run.label=64-true" in result.err
     assert contents(finished) == before
+    assert run("train", *QUICK, "trainer.precision=32-true").code == 0
+
+
+def test_a_sweep_does_not_take_another_precision_for_done(run, finished: Path) -> None:
+    config = compose([*QUICK])
+    assert is_complete(RunFolder(finished), config)
+    assert is_complete(RunFolder(finished), compose([*QUICK, "trainer.precision=32-true"]))
+    assert not is_complete(RunFolder(finished), compose([*QUICK, "trainer.precision=64-true"]))
+
+
+def test_what_only_tested_a_run_did_not_make_it(run, finished: Path) -> None:
+    start = read_starts(finished / "provenance.json")[0]
+    record_start(finished / "provenance.json", {**start, "argv": ["evaluate.py"], "precision": "64-true"})
     assert run("train", *QUICK, "trainer.precision=32-true").code == 0
 
 

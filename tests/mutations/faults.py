@@ -869,9 +869,9 @@ RUNS = [
     ),
     Fault(
         "two precisions in one record",
-        "pipeline.py",
+        "runs/tested.py",
         "if precision not in (None, asked)",
-        "if precision is None",
+        "if precision == asked",
         "tests/cli/test_what_is_left.py::test_another_precision_is_not_mixed_in[4]",
     ),
     Fault(

@@ -18,6 +18,7 @@ import pytest
 from lengthwise.errors import RunError
 from lengthwise.runs import Owner, RunFolder, Status, Table, ending, read_status, write_status
 from lengthwise.runs.atomic import replacing, write_atomic
+from support.disks import fill
 
 
 def test_round_trip(tmp_path: Path) -> None:
@@ -160,17 +161,6 @@ def small_disk(tmp_path: Path):
         yield disk
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
-
-
-def fill(disk: Path) -> Path:
-    ballast = disk / "ballast"
-    with ballast.open("wb", buffering=0) as file:
-        try:
-            while True:
-                file.write(b"x" * 4096)
-        except OSError:
-            pass
-    return ballast
 
 
 def test_a_full_disk(small_disk: Path) -> None:

@@ -30,6 +30,7 @@ from lengthwise.runs import (
     read_table,
     variant_hash,
 )
+from lengthwise.runs.provenance import only_tests
 from lengthwise.runs.tables import LENGTH_KEY
 from lengthwise.runs.tested import TRAINED, current_rows
 
@@ -233,7 +234,7 @@ def _context(run: _Run) -> tuple[tuple[str, str], ...]:
     trainer, schedule = run.config["trainer"], run.config.get("schedule")
     steps = run.status.max_steps or trainer.get("max_steps")
     horizon = run.status.horizon or (schedule.get("steps") if isinstance(schedule, dict) else None) or steps
-    training = [start for start in run.starts if not _only_tests(start)]
+    training = [start for start in run.starts if not only_tests(start)]
     device = _through(start.get("device") for start in training)
     found = {
         "steps": steps,
@@ -255,11 +256,6 @@ def _through(values: Iterable[Any]) -> str:
 def _packages(start: Mapping[str, Any]) -> Mapping[str, Any]:
     packages = start.get("packages")
     return packages if isinstance(packages, dict) else {}
-
-
-def _only_tests(start: Mapping[str, Any]) -> bool:
-    command = start.get("argv")
-    return isinstance(command, list) and command[:1] == ["evaluate.py"]
 
 
 def _untested(runs: Sequence[_Run], checkpoint: str) -> list[Problem]:

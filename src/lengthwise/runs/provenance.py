@@ -9,7 +9,7 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +90,12 @@ def read_starts(path: Path) -> list[dict[str, Any]]:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise RunError(f"{path} is damaged.") from None
     return starts
+
+
+def only_tests(start: Mapping[str, Any]) -> bool:
+    """Whether a start tested a run that had been made before, so that its hardware and precision made nothing."""
+    argv = start.get("argv")
+    return bool(isinstance(argv, list) and argv and argv[0] == "evaluate.py")
 
 
 def git_state(package: Path | None = None) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from lengthwise.errors import RunError
 from lengthwise.runs.folder import RunFolder
+from lengthwise.runs.provenance import only_tests, read_starts
 from lengthwise.runs.tables import read_table
 
 TRAINED = "trained"
@@ -63,6 +64,18 @@ def is_certified(
     )
 
 
+def other_precision(folder: RunFolder, config: Mapping[str, Any]) -> str | None:
+    """The precision the run was made in, where the command asks for another one; "auto" asks for none.
+
+    Precision is no part of the identity, since a run that was begun on a GPU may end on a CPU.
+    """
+    asked = config["trainer"]["precision"]
+    if asked == "auto" or not folder.provenance_file.is_file():
+        return None
+    made = (start.get("precision") for start in read_starts(folder.provenance_file) if not only_tests(start))
+    return next((precision for precision in made if precision not in (None, asked)), None)
+
+
 def is_complete(folder: RunFolder, config: Mapping[str, Any]) -> bool:
     """Whether the command that `config` belongs to would find nothing left to do. A damaged folder is not complete."""
     if config["overwrite"] or not folder.exists:
@@ -73,6 +86,7 @@ def is_complete(folder: RunFolder, config: Mapping[str, Any]) -> bool:
         return (
             status.state == "done"
             and (status.max_steps or 0) >= config["trainer"]["max_steps"]
+            and other_precision(folder, config) is None
             and all(
                 set(evaluation["lengths"]) <= tested_lengths(folder, checkpoint, evaluation["count"])
                 and (not evaluation["symmetry"] or is_certified(folder, config, checkpoint))
