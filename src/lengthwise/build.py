@@ -14,9 +14,11 @@ from lengthwise.components import check_components
 from lengthwise.errors import ConfigError
 from lengthwise.nn import Transformer
 from lengthwise.tasks import Layout, Task
+from lengthwise.training.data import check_divides
 from lengthwise.training.fit import TrainerOptions, refuse
 from lengthwise.training.hardware import device_of
 
+_ANY_MACHINE = {"accelerator": "cpu", "precision": "32-true"}
 _SHAPES = {"Encoder": "encoder", "Decoder": "decoder", "EncoderDecoder": "encoder_decoder"}
 _MODEL_SLOTS = {
     "position": "pe",
@@ -141,19 +143,24 @@ def build_parts(config: dict[str, Any]) -> tuple[Task, Layout, Transformer]:
     return task, layout, build_model(config, layout)
 
 
-def refuse_training(config: dict[str, Any], model: Transformer) -> None:
+def refuse_training(config: dict[str, Any], model: Transformer, *, hardware: bool = True) -> None:
     """Refuse what would only fail once training starts: an optimizer, a schedule or a device that is not to be had.
+
+    hardware: False asks nothing of this machine, which may not be the one that trains.
 
     Raises ConfigError; nothing has been written or deleted by then.
     """
     build("schedule", config["schedule"])
     trainer = config["trainer"]
-    if trainer["devices"] > 1:
-        raise ConfigError(
-            f"trainer.devices={trainer['devices']}: one device a run is what this version trains on; "
-            "use trainer.devices=1"
+    options = TrainerOptions(**(trainer if hardware else trainer | _ANY_MACHINE))
+    try:
+        check_divides(config["data"]["batch_size"], options.world, options.accumulate)
+    except ValueError as error:
+        asked = f"trainer.devices={options.devices}" + (
+            f" trainer.nodes={options.nodes}" if options.nodes > 1 else ""
         )
-    if trainer["precision"] == "16-mixed" and device_of(trainer["accelerator"]).type == "cpu":
+        raise ConfigError(f"{asked}: {error}") from error
+    if hardware and trainer["precision"] == "16-mixed" and device_of(trainer["accelerator"]).type == "cpu":
         raise ConfigError("trainer.precision=16-mixed needs a GPU; on a CPU use 32-true or bf16-mixed")
     try:
         build("optimizer", config["optimizer"])(model)
@@ -165,7 +172,7 @@ def refuse_training(config: dict[str, Any], model: Transformer) -> None:
             target = config["callbacks"][name]["_target_"]
             raise ConfigError(f"callbacks.{name}._target_={target}: that is no Lightning callback")
     try:
-        refuse(TrainerOptions(**trainer), callbacks)
+        refuse(options, callbacks)
     except (MisconfigurationException, RuntimeError, ValueError) as error:
         chosen = f"trainer.accelerator={trainer['accelerator']} trainer.precision={trainer['precision']}"
         raise ConfigError(f"{chosen}: {error}") from error

@@ -14,3 +14,7 @@ class ConfigError(LengthwiseError):
 
 class RunError(LengthwiseError):
     """A run folder, checkpoint or record that is missing, damaged or in use."""
+
+
+class RunBusy(RunError):
+    """Another process is at work on the run."""

@@ -23,6 +23,7 @@ from lengthwise.runs.identity import canonical
 from lengthwise.runs.tested import TRAINED
 
 _ALLOWED = ("evaluation", "pe")
+_LATER = {"nodes": 1, "strategy": "auto"}
 
 
 class Tested(NamedTuple):
@@ -89,7 +90,8 @@ def _value(override: Override) -> Any:
 
 
 def _apply(trained: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    config = OmegaConf.create(deepcopy(trained))
+    # Runs that were trained before a run could have several nodes do not say how many.
+    config = OmegaConf.create({**deepcopy(trained), "trainer": {**_LATER, **trained["trainer"]}})
     for key, value in given.items():
         slot, _, option = key.partition(".")
         if slot not in _ALLOWED or not option:

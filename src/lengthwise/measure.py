@@ -15,7 +15,7 @@ from lengthwise.nn import Transformer
 from lengthwise.runs import RunFolder, Status, Table, read_table
 from lengthwise.runs.tables import LENGTH_COLUMNS, LENGTH_KEY, SYMMETRY_COLUMNS, SYMMETRY_KEY
 from lengthwise.runs.tested import TRAINED, current_rows, is_certified, symmetry_length, tested_lengths
-from lengthwise.tasks import Layout, Task, shared_items, test_items
+from lengthwise.tasks import Layout, Task, seen_inputs, shared_items, test_items
 from lengthwise.training.callbacks.checkpoints import load_weights
 from lengthwise.training.data import global_examples
 from lengthwise.training.hardware import device_of
@@ -117,9 +117,9 @@ def _train_overlap(config: dict[str, Any], task: Task, counts: dict[int, int], s
     data = config["data"]
     batches = 1 if data["repeat_batch"] else min(step, -(-_OVERLAP_SEQUENCES // data["batch_size"]))
     which = {"lengths": data["lengths"], "batch_size": data["batch_size"], "data_seed": config["data_seed"]}
-    trained = [global_examples(task, **which, split="train", step=i) for i in range(batches)]
+    seen = seen_inputs(global_examples(task, **which, split="train", step=i) for i in range(batches))
     return {
-        length: shared_items(test_items(task, length, n), trained) if length in data["lengths"] and n else 0.0
+        length: shared_items(test_items(task, length, n), seen) if length in data["lengths"] and n else 0.0
         for length, n in counts.items()
     }
 

@@ -6,27 +6,40 @@ the folder, see how far the run already is, train, measure, record. The status i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from pytorch_lightning import Callback, Trainer
 from pytorch_lightning.callbacks import LambdaCallback
 
-from lengthwise.build import build, build_parts, refuse_training
+from lengthwise.build import build, build_model, build_parts, refuse_training
 from lengthwise.console import say
-from lengthwise.errors import RunError
+from lengthwise.errors import ConfigError, LengthwiseError, RunError
 from lengthwise.evaluation.symmetry import probe
 from lengthwise.measure import headline, measure, note, record_symmetry, tested
 from lengthwise.nn import Transformer
 from lengthwise.runs import RunFolder, Status, describe_start, factors, record_start
+from lengthwise.runs.identity import run_hash
 from lengthwise.runs.tested import is_complete, other_precision, symmetry_length
 from lengthwise.tasks import Layout, Task
-from lengthwise.training import LengthData, LengthModule, fit
-from lengthwise.training.callbacks import Checkpoints, Progress, Recorder, SymmetryProbe, WandbRun
+from lengthwise.training import LengthData, LengthModule, TrainerOptions, fit
+from lengthwise.training.callbacks import (
+    Checkpoints,
+    Progress,
+    Recorder,
+    StopOnRequest,
+    SymmetryProbe,
+    WandbRun,
+)
 from lengthwise.training.callbacks.checkpoints import read_checkpoint
-from lengthwise.training.hardware import device_name, resolve_precision
+from lengthwise.training.hardware import device_name, rank_device, resolve_precision
+from lengthwise.training.place import Place, place_of
+from lengthwise.training.ranks import Team, leave_signals_to_the_leader
 
 
 @dataclass
@@ -52,20 +65,70 @@ def train(config: dict[str, Any], argv: Sequence[str] | None = None) -> RunFolde
     a loss that is not finite or a full disk.
     """
     prepare(config)
+    place = place_of(config["trainer"])
     task, layout, model = build_parts(config)
     refuse_training(config, model)
-    folder = RunFolder.create(config["outputs"], config)
-    with folder.claim():
-        start = look(folder, config)
-        say(_announcement(folder, start, config))
-        if start.kind != "done":
-            _run(folder, config, start, (task, layout, model), argv)
-        elif not is_complete(folder, config):
-            rows = measure(folder, config, task, layout, model)
-            note(start.status, rows)
-            start.status.results |= headline(folder, config, model)
-            folder.write_status(start.status)
+    rank_device(place, config["trainer"]["accelerator"])
+    if not place.leads:
+        _train_as_told(config, (task, layout, model), place)
+        return RunFolder.locate(config["outputs"], config)
+    with Team(place) as team:
+        folder = RunFolder.create(config["outputs"], config)
+        with folder.claim():
+            start = look(folder, config)
+            say(_announcement(folder, start, config))
+            if start.kind != "done":
+                _run(folder, config, start, (task, layout, model), argv, team)
+                return folder
+            team.order(None)
+            if not is_complete(folder, config):
+                rows = measure(folder, config, task, layout, model)
+                note(start.status, rows)
+                start.status.results |= headline(folder, config, model)
+                folder.write_status(start.status)
     return folder
+
+
+def follow(path: str) -> int:
+    """What the process of a rank does that the leader has started with the file `path`; its exit code.
+
+    Reasons meant for people reach the leader, which says them; what nobody foresaw leaves its traceback.
+    """
+    given = json.loads(Path(path).read_text(encoding="utf-8"))
+    leave_signals_to_the_leader()
+    prepare(given["config"])
+    try:
+        _train_as_told(given["config"], None, Place(**given["place"]))
+    except LengthwiseError:
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _train_as_told(
+    config: dict[str, Any], parts: tuple[Task, Layout, Transformer] | None, place: Place
+) -> None:
+    """The life of a rank that does not lead: build, wait for the leader's word, train; it writes nothing."""
+    with Team(place) as team, team.reporting():
+        task, layout, model = parts or build_parts(config)
+        order = team.await_order()
+        if order is None:
+            return
+        if order["run"] != run_hash(config) or order["trainer"] != config["trainer"]:
+            raise ConfigError(
+                "this rank has another configuration than rank 0: give every rank the same command"
+            )
+        team.join(config["trainer"]["accelerator"])
+        fit(
+            _module(config, layout, model, order["horizon"]),
+            LengthData(task, layout, data_seed=config["data_seed"], **config["data"]),
+            config["trainer"],
+            callbacks=_callbacks(RunFolder(order["folder"]), config, task, layout, None),
+            resume_from=order["resume"],
+            place=place,
+        )
+        team.part()
 
 
 def look(folder: RunFolder, config: dict[str, Any]) -> Start:
@@ -119,7 +182,7 @@ def start_of(config: dict[str, Any], argv: Sequence[str] | None) -> dict[str, An
     return describe_start(
         argv=argv,
         precision=resolve_precision(trainer["precision"], trainer["accelerator"]),
-        devices=trainer["devices"],
+        devices=TrainerOptions(**trainer).world,
         device=device_name(trainer["accelerator"]),
         threads=trainer["threads"],
     )
@@ -128,20 +191,47 @@ def start_of(config: dict[str, Any], argv: Sequence[str] | None) -> dict[str, An
 def _announcement(folder: RunFolder, start: Start, config: dict[str, Any]) -> str:
     asked, status = config["trainer"]["max_steps"], start.status
     where = f"run {folder.name}"
+    shared = _shared(config)
     if start.kind == "new":
-        return f"{where}: {asked} steps"
+        return f"{where}: {asked} steps{shared}"
     if start.kind == "resumed":
         reason = f" ({status.reason})" if status.reason else ""
-        return f"{where}: {status.state}{reason}; goes on from its last checkpoint to step {asked}"
+        return f"{where}: {status.state}{reason}; goes on from its last checkpoint to step {asked}{shared}"
     if start.kind == "extended":
         return (
             f"{where}: extended to {asked} steps; the schedule keeps the horizon of its first start, "
             f"{status.horizon}, and rests at its floor from there on (a run laid out for {asked} steps is another one: "
-            f"schedule.steps={asked}, or overwrite=true to replace this one)"
+            f"schedule.steps={asked}, or overwrite=true to replace this one){shared}"
         )
     steps = f"{status.steps} steps"
     more = f", more than the {asked} asked for" if status.steps > asked else ""
     return f"{where}: done already ({steps}{more}); overwrite=true starts it afresh"
+
+
+def _shared(config: dict[str, Any]) -> str:
+    """How the batch of one optimizer step is shared out, where it is."""
+    trainer = TrainerOptions(**config["trainer"])
+    if trainer.world == trainer.accumulate == 1:
+        return ""
+    batch = config["data"]["batch_size"]
+    shares = [
+        *([f"{trainer.nodes} nodes"] if trainer.nodes > 1 else []),
+        f"{trainer.devices} device{'s' if trainer.devices > 1 else ''}",
+        f"{trainer.accumulate} micro-batch{'es' if trainer.accumulate > 1 else ''}",
+        f"{batch // trainer.world // trainer.accumulate}",
+    ]
+    return f"; batch {batch} = {' x '.join(shares)}"
+
+
+def _module(config: dict[str, Any], layout: Layout, model: Transformer, horizon: int | None) -> LengthModule:
+    return LengthModule(
+        model,
+        eos=layout.vocabulary.eos,
+        optimizer=build("optimizer", config["optimizer"]),
+        schedule=build("schedule", {**config["schedule"], "steps": horizon}),
+        init_seed=config["init_seed"],
+        config=config,
+    )
 
 
 def _run(
@@ -150,6 +240,7 @@ def _run(
     start: Start,
     parts: tuple[Task, Layout, Transformer],
     argv: Sequence[str] | None,
+    team: Team,
 ) -> None:
     """Train and measure; whatever happens, W&B is closed and the status says how it ended."""
     task, layout, model = parts
@@ -165,32 +256,46 @@ def _run(
         config=config,
         **config["wandb"],
     )
-    module = LengthModule(
-        model,
-        eos=layout.vocabulary.eos,
-        optimizer=build("optimizer", config["optimizer"]),
-        schedule=build("schedule", {**config["schedule"], "steps": status.horizon}),
-        init_seed=config["init_seed"],
-        config=config,
-    )
+    module = _module(config, layout, model, status.horizon)
     folder.write_config(config)
-    with folder.ending(status), wandb_run:
+    resume = None if start.kind == "new" else folder.last
+    team.last_words = partial(_fail, folder, status)
+    with folder.ending(status), wandb_run, team.blaming():
+        team.start(config, folder.path)
+        team.order(
+            {
+                "run": run_hash(config),
+                "trainer": config["trainer"],
+                "horizon": status.horizon,
+                "resume": None if resume is None else str(resume.resolve()),
+                "folder": str(folder.path.resolve()),
+            }
+        )
         record_start(folder.provenance_file, start_of(config, argv))
-        resume = None if start.kind == "new" else folder.last
         if resume is None and config["evaluation"]["symmetry"]:
             record_symmetry(folder, config, task, layout, model, "initial", 0)
+        team.join(config["trainer"]["accelerator"])
         trainer = fit(
             module,
             LengthData(task, layout, data_seed=config["data_seed"], **config["data"]),
             config["trainer"],
             callbacks=[_count_steps(status), *_callbacks(folder, config, task, layout, wandb_run)],
             resume_from=resume,
+            place=team.place,
         )
+        team.part()
+        if TrainerOptions(**config["trainer"]).strategy == "fsdp":  # the trained one is left in slices
+            model = build_model(config, layout)
         status.steps = trainer.global_step
         note(status, measure(folder, config, task, layout, model))
         status.results |= headline(folder, config, model)
         wandb_run.log_lengths(tested(folder, config["evaluation"]["checkpoints"][0]))
         wandb_run.summarise(status.results)
+
+
+def _fail(folder: RunFolder, status: Status, reason: str) -> None:
+    status.state, status.reason = "failed", reason
+    folder.write_status(status)
 
 
 def _count_steps(status: Status) -> Callback:
@@ -203,8 +308,9 @@ def _count_steps(status: Status) -> Callback:
 
 
 def _callbacks(
-    folder: RunFolder, config: dict[str, Any], task: Task, layout: Layout, wandb_run: WandbRun
+    folder: RunFolder, config: dict[str, Any], task: Task, layout: Layout, wandb_run: WandbRun | None
 ) -> list[Any]:
+    """What watches the training, on every rank alike; W&B on the leader alone."""
     trainer, evaluation = config["trainer"], config["evaluation"]
     callbacks: list[Any] = []
     if evaluation["symmetry"]:
@@ -217,9 +323,10 @@ def _callbacks(
         callbacks.append(SymmetryProbe(follow))
     callbacks += [
         Recorder(folder.train_csv, every=trainer["log_every"]),
-        wandb_run,
+        *([wandb_run] if wandb_run is not None else []),
         Progress(folder.name),
         *(build(f"callbacks.{name}", node) for name, node in config["callbacks"].items()),
         Checkpoints(folder.checkpoints, every=trainer["checkpoint_every"]),
+        StopOnRequest(folder.stop_file),  # after the checkpoints, so that nothing is lost
     ]
     return callbacks

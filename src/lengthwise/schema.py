@@ -71,11 +71,27 @@ class Trainer:
     precision: str = _one_of("auto", "32-true", "64-true", "bf16-mixed", "16-mixed")
     accelerator: str = _one_of("auto", "cpu", "gpu")
     devices: int = _at_least(1)
+    nodes: int = _at_least(1)
+    strategy: str = _one_of("auto", "ddp", "fsdp")
     threads: int = _at_least(1)
     log_every: int = _at_least(1)
     validate_every: int = _at_least(1)
     checkpoint_every: int = _at_least(1)
     profile: bool = MISSING
+
+
+@dataclass
+class Sweep:
+    """How many runs are carried out together; the same for all of them."""
+
+    workers: int | None = _at_least(1)
+    gpus: Any = MISSING
+    gpus_per_job: float | None = field(default=MISSING, metadata={"above": 0})
+    on_fail: str = _one_of("continue", "stop")
+    on_illegal: str = _one_of("stop", "skip")
+    time_limit: float | None = field(default=MISSING, metadata={"above": 0})
+    start: str = _one_of("auto", "warm", "cold")
+    dry_run: bool = MISSING
 
 
 @dataclass
@@ -113,6 +129,7 @@ class Schema:
     wandb: Wandb = field(default_factory=Wandb)
     debug: Any = field(default_factory=dict)
     study: Any = field(default_factory=dict)
+    sweep: Sweep = field(default_factory=Sweep)
     readout: str = _one_of("front", "end", "mean")
     seed: int = _at_least(0)
     init_seed: int = _at_least(0)

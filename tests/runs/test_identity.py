@@ -61,6 +61,7 @@ def test_golden() -> None:
     [
         ("outputs", "/elsewhere"), ("overwrite", True), ("wandb.mode", "online"), ("evaluation.count", 7), ("seed", 9),
         ("trainer.max_steps", 10**6), ("trainer.devices", 8), ("trainer.precision", "bf16-mixed"),
+        ("trainer.nodes", 2), ("trainer.strategy", "fsdp"),
         ("trainer.threads", 4), ("trainer.log_every", 1),
         ("study", {"name": "x"}), ("hydra", {"x": 1}), ("run.label", None), ("run.other", "x"), ("debug", "none"),
         ("data.lengths", [4, 5, 6, 7, 8, 9, 10]), ("data.lengths", ["4-8", 10.0, "9"]),

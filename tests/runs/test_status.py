@@ -268,6 +268,12 @@ def test_endings(tmp_path: Path) -> None:
     def asked_to_end() -> None:
         signal.raise_signal(signal.SIGTERM)
 
+    def preempted() -> None:
+        signal.raise_signal(signal.SIGUSR2)
+
+    def out_of_time() -> None:
+        signal.raise_signal(signal.SIGUSR1)
+
     cases = [
         (fails(ValueError("bad width")), "failed", "ValueError: bad width"),
         (fails(RunError("no checkpoint")), "failed", "no checkpoint"),
@@ -275,6 +281,8 @@ def test_endings(tmp_path: Path) -> None:
         (fails(KeyboardInterrupt()), "interrupted", "stopped by the user"),
         (exits_on_interrupt, "interrupted", "stopped by the user"),
         (asked_to_end, "interrupted", "SIGTERM"),
+        (preempted, "interrupted", "asked to stop by SIGUSR2 (preempted or out of time)"),
+        (out_of_time, "interrupted", "asked to stop by SIGUSR1 (preempted or out of time)"),
         (fails(SystemExit(0)), "failed", "exited with code 0 before the end"),
     ]
     for body, state, reason in cases:
@@ -291,11 +299,12 @@ def test_the_inside_may_decide(tmp_path: Path) -> None:
 
 def test_a_swallowed_sigterm_is_not_done(tmp_path: Path) -> None:
     file = tmp_path / "status.json"
-    before = signal.getsignal(signal.SIGTERM)
+    asking = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+    before = [signal.getsignal(number) for number in asking]
     with ending(file, Status()), contextlib.suppress(KeyboardInterrupt):
         signal.raise_signal(signal.SIGTERM)
     assert read_status(file).state == "interrupted"
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert [signal.getsignal(number) for number in asking] == before
 
 
 def test_sigterm_during_the_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,3 +30,13 @@ class Signalling(pl.Callback):
                 os.killpg(os.getpgid(0), self.signal)
             else:
                 os.kill(os.getpid(), self.signal)
+
+
+class RaisingOnRank1(pl.Callback):
+    """Fails after a few steps, on one rank alone."""
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if trainer.global_rank == 1 and trainer.global_step == 5:
+            raise ZeroDivisionError("on purpose")

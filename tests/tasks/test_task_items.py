@@ -18,6 +18,7 @@ from lengthwise.tasks import (
     SetMax,
     Sort,
     WordOrder,
+    seen_inputs,
     shared_items,
     validation_items,
 )
@@ -112,7 +113,7 @@ def test_digits_items_are_the_held_out_pictures_each_once():
     assert len(items) == 500 and len(validation_items(task, 16, 1024)) == 297
     assert len(items_of(task, 16, 20)) == 20
     train = task.generate(np.full(5000, 16), philox("any"), "train")
-    assert shared_items(items, [train]) == 0.0
+    assert shared_items(items, seen_inputs([train])) == 0.0
 
 
 def test_bad_requests():
@@ -129,6 +130,6 @@ def test_shared_items_agrees_with_a_set():
     seen = {tuple(e.inputs[b, : e.lengths[b]]) for e in train for b in range(len(e))}
     expected = np.mean([tuple(row) in seen for row in test.inputs])
     assert 0 < expected < 1
-    assert shared_items(test, train) == expected
-    assert shared_items(test, [test]) == 1.0
-    assert shared_items(test, []) == 0.0
+    assert shared_items(test, seen_inputs(train)) == expected
+    assert shared_items(test, seen_inputs([test])) == 1.0
+    assert shared_items(test, seen_inputs([])) == 0.0

@@ -46,7 +46,7 @@ def test_seeds_reach_training(tmp_path):
 def test_dropout_is_drawn_afresh_for_each_micro_batch_step_and_seed(monkeypatch):
     def seeds(init_seed: int) -> list[int]:
         found: list[int] = []
-        monkeypatch.setattr("lengthwise.training.module.torch.manual_seed", found.append)
+        monkeypatch.setattr("lengthwise.training.module.seed_draws", lambda seed, device: found.append(seed))
         data = tiny_data()
         fit(tiny_module(data, init_seed=init_seed), data, tiny_options(max_steps=3, accumulate=2))
         return found

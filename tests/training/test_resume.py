@@ -131,7 +131,7 @@ def test_a_checkpoint_at_a_validating_step_neither_repeats_nor_skips_the_validat
 
 
 def test_control_dropout_that_is_not_keyed_breaks_the_equality(tmp_path, monkeypatch, unbroken):
-    monkeypatch.setattr("lengthwise.training.module.torch.manual_seed", lambda seed: None)
+    monkeypatch.setattr("lengthwise.training.module.seed_draws", lambda seed, device: None)
     torch.manual_seed(1)
     with pytest.raises(Killed):
         run(tmp_path, KillAt(10))

@@ -17,8 +17,20 @@ from lengthwise.runs.status import Status, now, write_status
 _LONGEST = 2000
 
 
+_REASONS = {
+    "SIGTERM": "SIGTERM",
+    "SIGUSR1": "asked to stop by SIGUSR1 (preempted or out of time)",
+    "SIGUSR2": "asked to stop by SIGUSR2 (preempted or out of time)",
+}
+"""Signals that ask a run to end (a cluster's notices among them), and how that is worded."""
+
+
 class Terminated(KeyboardInterrupt):
-    """The process was asked to end (SIGTERM)."""
+    """The process was asked to end, by SIGTERM or a cluster's notice."""
+
+
+class Stopped(KeyboardInterrupt):
+    """The run was asked to stop, for the reason that this says; it may go on later."""
 
 
 @contextlib.contextmanager
@@ -26,19 +38,19 @@ def ending(path: Path, status: Status) -> Iterator[Status]:
     """Write `status` to `path` as running; on leaving, as done, interrupted or failed with the reason.
 
     Whoever is inside keeps `status.steps`, `results` and `evaluations` up to date, and may set `state` (with a
-    `reason`) to something else than running; leaving without an exception then keeps it. SIGTERM is raised inside as
-    `Terminated` (main thread only). Exceptions pass through.
+    `reason`) to something else than running; leaving without an exception then keeps it. SIGTERM, SIGUSR1 and SIGUSR2
+    are raised inside as `Terminated` (main thread only). Exceptions pass through.
     Raises RunError if the status cannot be written.
     """
     status.state, status.reason, status.owner = "running", None, Owner.current().to_dict()
     status.started = status.started or now()
     write_status(path, status)
-    with _sigterm() as signals:
+    with _asked_to_end() as signals:
         try:
             yield status
         except BaseException as error:
             signals.closing = True
-            status.state, status.reason = _verdict(error, signals.received)
+            status.state, status.reason = _verdict(error, signals)
             try:
                 write_status(path, status)
             except RunError as second:  # the first error is the one to show
@@ -46,21 +58,25 @@ def ending(path: Path, status: Status) -> Iterator[Status]:
             raise
         signals.closing = True
         if status.state == "running":
-            status.state, status.reason = ("interrupted", "SIGTERM") if signals.received else ("done", None)
+            status.state, status.reason = (
+                ("interrupted", signals.reason) if signals.received else ("done", None)
+            )
         write_status(path, status)
 
 
-def _verdict(error: BaseException, received: bool) -> tuple[str, str]:
+def _verdict(error: BaseException, signals: _Signals) -> tuple[str, str]:
     if isinstance(error, LengthwiseError):
         return "failed", str(error)[:_LONGEST]
     if isinstance(error, KeyboardInterrupt | SystemExit):
         # a trainer may catch the interrupt and exit: it is then in the context of SystemExit
+        if stopped := next((e for e in _chain(error) if isinstance(e, Stopped)), None):
+            return "interrupted", str(stopped)[:_LONGEST]
         if (
-            received
+            signals.received
             or type(error).__name__ == "SIGTERMException"
             or any(isinstance(e, Terminated) for e in _chain(error))
         ):
-            return "interrupted", "SIGTERM"
+            return "interrupted", signals.reason
         if any(isinstance(e, KeyboardInterrupt) for e in _chain(error)):
             return "interrupted", "stopped by the user"
     if isinstance(error, SystemExit):
@@ -78,14 +94,18 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 @dataclass
 class _Signals:
-    received: bool = False
+    received: int = 0
     closing: bool = False
-    late: bool = False
+    late: int = 0
+
+    @property
+    def reason(self) -> str:
+        return _REASONS[signal.Signals(self.received or signal.SIGTERM).name]
 
 
 @contextlib.contextmanager
-def _sigterm() -> Iterator[_Signals]:
-    """Turn the first SIGTERM into `Terminated`; the last words are not disturbed, one that comes then is passed on."""
+def _asked_to_end() -> Iterator[_Signals]:
+    """Turn the first such signal into `Terminated`; one that comes during the last words is passed on after them."""
     signals = _Signals()
     if threading.current_thread() is not threading.main_thread():
         yield signals
@@ -93,15 +113,19 @@ def _sigterm() -> Iterator[_Signals]:
 
     def handle(number: int, frame: Any) -> None:
         if signals.closing:
-            signals.late = True
+            signals.late = number
         elif not signals.received:
-            signals.received = True
-            raise Terminated("SIGTERM")
+            signals.received = number
+            raise Terminated(signal.Signals(number).name)
 
-    before = signal.signal(signal.SIGTERM, handle)
+    asking = [
+        getattr(signal, name) for name in _REASONS if hasattr(signal, name)
+    ]  # Windows knows the first only
+    before = {number: signal.signal(number, handle) for number in asking}
     try:
         yield signals
     finally:
-        signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
         if signals.late and not signals.received:
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signals.late)

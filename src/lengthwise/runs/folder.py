@@ -37,6 +37,7 @@ class RunFolder:
         self.symmetry_csv = self.path / "symmetry.csv"
         self.checkpoints = self.path / "checkpoints"
         self.last = self.checkpoints / "last.ckpt"
+        self.stop_file = self.path / "stop"  # written by whoever wants the run to stop; holds the reason
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r})"

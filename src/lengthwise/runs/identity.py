@@ -37,9 +37,9 @@ INTRODUCED: dict[str, Any] = {}
 A key at that value is left out of the identity, so that older folders keep their names. Never remove an entry.
 """
 
-_EXCLUDED = ("outputs", "overwrite", "wandb", "evaluation", "hydra", "study", "seed", "run", "debug")
+_EXCLUDED = ("outputs", "overwrite", "wandb", "evaluation", "hydra", "study", "sweep", "seed", "run", "debug")
 _EXCLUDED_TRAINER = (
-    "max_steps", "accelerator", "devices", "precision", "threads", "log_every",
+    "max_steps", "accelerator", "devices", "nodes", "strategy", "precision", "threads", "log_every",
     "checkpoint_every", "profile",
 )  # fmt: skip
 _LIBRARIES = ("lengthwise", "torch", "pytorch_lightning", "lightning", "torchmetrics", "numpy", "builtins")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from lengthwise.errors import RunError
+from lengthwise.errors import RunBusy, RunError
 from lengthwise.runs.atomic import PREFIX, explain
 from lengthwise.runs.owner import LEASE, Owner
 
@@ -68,7 +68,7 @@ class Claim:
         with _guarded(self.path, create=True) as (handle, exclusive):
             holder = _read(handle)
             if holder is not None and holder.is_alive(lambda: silence_of(self.path)):
-                raise RunError(self._refusal(holder))
+                raise RunBusy(self._refusal(holder))
             os.ftruncate(handle, 0)
             os.pwrite(handle, json.dumps(self.owner.to_dict()).encode(), 0)
             os.fsync(handle)
@@ -76,7 +76,7 @@ class Claim:
                 time.sleep(0.2)
                 holder = _read(handle)
                 if holder is not None and holder != self.owner:
-                    raise RunError(self._refusal(holder))
+                    raise RunBusy(self._refusal(holder))
 
     def _refusal(self, holder: Owner) -> str:
         text = f"{self.path.parent} is already running as {holder}."

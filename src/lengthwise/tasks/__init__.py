@@ -7,7 +7,7 @@ from lengthwise.tasks.items import test_items, validation_items
 from lengthwise.tasks.layout import READOUTS, SHAPES, Layout
 from lengthwise.tasks.majority import Majority
 from lengthwise.tasks.offsets import Offsets
-from lengthwise.tasks.overlap import shared_items
+from lengthwise.tasks.overlap import seen_inputs, shared_items
 from lengthwise.tasks.retrieval import First, Last
 from lengthwise.tasks.sets import AboveMean, SetMax
 from lengthwise.tasks.strings import Copy, Reverse, Sort, UniqueCopy
@@ -38,6 +38,7 @@ __all__ = [
     "best_blind",
     "concatenate",
     "interleave",
+    "seen_inputs",
     "shared_items",
     "test_items",
     "validation_items",

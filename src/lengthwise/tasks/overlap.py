@@ -10,16 +10,18 @@ from lengthwise.keyed import philox
 from lengthwise.tasks.contract import Examples
 
 
-def shared_items(test: Examples, train: Iterable[Examples]) -> float:
-    """Share of the rows of `test` whose input is among the inputs of `train` (the batches really trained on).
+def seen_inputs(train: Iterable[Examples]) -> np.ndarray:
+    """The different inputs among `train` (the batches really trained on), as sorted 64-bit hashes."""
+    hashes = [_hashes(examples) for examples in train]
+    return np.unique(np.concatenate(hashes)) if hashes else np.empty(0, dtype=np.uint64)
 
-    Inputs are compared by 64-bit hashes; the answer follows from the input, so it is left out.
+
+def shared_items(test: Examples, seen: np.ndarray) -> float:
+    """Share of the rows of `test` whose input is among those `seen` (see `seen_inputs`).
+
+    The answer follows from the input, so it is left out.
     """
-    keys = _hashes(test)
-    found = np.zeros(len(test), dtype=bool)
-    for examples in train:
-        found |= np.isin(keys, _hashes(examples))
-    return float(found.mean())
+    return float(np.isin(_hashes(test), seen).mean())
 
 
 def _hashes(examples: Examples) -> np.ndarray:

@@ -75,8 +75,9 @@ def check_divides(batch_size: int, world: int, accumulate: int) -> None:
     shares = world * accumulate
     if batch_size < 1 or batch_size % shares:
         raise ValueError(
-            f"data.batch_size={batch_size} is the batch of one optimizer step, shared by trainer.devices={world} x "
-            f"trainer.accumulate={accumulate}: use a multiple of {shares}"
+            f"data.batch_size={batch_size} is the batch of one optimizer step, shared by {world} "
+            f"device{'s' if world > 1 else ''} (trainer.devices x trainer.nodes) x trainer.accumulate={accumulate}: "
+            f"use a multiple of {shares}"
         )
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from lengthwise.errors import ConfigError
+from lengthwise.training.place import Place
+
 
 def device_of(accelerator: str) -> torch.device:
     """The device that ``trainer.accelerator`` ("auto", "cpu" or "gpu") stands for on this machine."""
@@ -21,3 +24,25 @@ def resolve_precision(precision: str, accelerator: str) -> str:
     if precision != "auto":
         return precision
     return "bf16-mixed" if device_of(accelerator).type == "cuda" else "32-true"
+
+
+def rank_device(place: Place, accelerator: str) -> torch.device:
+    """The device of one rank: the GPU of its local number, or the only one it is shown (as Slurm may do).
+
+    Raises ConfigError where the machine shows too few.
+    """
+    device = device_of(accelerator)
+    if device.type == "cpu":
+        return device
+    visible = torch.cuda.device_count()
+    if place.starter == "leader" and visible < place.world:
+        raise ConfigError(
+            f"trainer.devices={place.world}: this machine shows {visible} GPU{'' if visible == 1 else 's'}; lower it, "
+            "or look at CUDA_VISIBLE_DEVICES"
+        )
+    if place.local_rank >= visible > 1:
+        raise ConfigError(
+            f"rank {place.rank} has local rank {place.local_rank} and is shown {visible} GPUs: give it one of its own "
+            "(--gpus-per-task=1) or all of the node's"
+        )
+    return torch.device("cuda", place.local_rank if place.local_rank < visible else 0)

@@ -59,6 +59,7 @@ class LengthModule(pl.LightningModule):
         self.model = model
         self.optimizer_factory = optimizer
         self.schedule: Any = Cosine() if schedule is None else schedule
+        self._follows_the_first_start = getattr(self.schedule, "steps", 0) is None
         self.init_seed = init_seed
         self.metrics = AnswerMetrics(eos)
         self.answer_tokens = 0
@@ -77,7 +78,7 @@ class LengthModule(pl.LightningModule):
     def training_step(self, micro: MicroBatch, batch_idx: int) -> Tensor:
         if micro.step != self.trainer.global_step:
             raise AssertionError(f"the batch of step {micro.step} arrived at step {self.trainer.global_step}")
-        torch.manual_seed(seed63("dropout", self.init_seed, micro.step, micro.index, self.global_rank))
+        seed_draws(seed63("dropout", self.init_seed, micro.step, micro.index, self.global_rank), self.device)
         loss = summed_loss(self(micro.batch), micro.batch.targets) / max(1, micro.answer_tokens)
         if micro.index == 0:
             self._loss_share = None
@@ -85,6 +86,11 @@ class LengthModule(pl.LightningModule):
         self._loss_share = loss.detach() if self._loss_share is None else self._loss_share + loss.detach()
         # Lightning divides by the number of micro-batches, and DDP averages over ranks: undo both.
         return loss * (micro.count * self.trainer.world_size)
+
+    def configure_model(self) -> None:
+        shard = getattr(self.trainer.strategy, "shard", None)
+        if shard is not None:
+            shard(self.model)
 
     def configure_optimizers(self) -> Optimizer:
         optimizer = self.optimizer_factory(self.model)
@@ -113,6 +119,7 @@ class LengthModule(pl.LightningModule):
         scaler = getattr(self.trainer.precision_plugin, "scaler", None)
         if scaler is not None and getattr(optimizer, "_step_supports_amp_scaling", False):
             scaler.unscale_(getattr(optimizer, "optimizer", optimizer))
+        # By the norm of the whole gradient: the slices of a sharded model know that they are parts of it.
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), gradient_clip_val)
 
     def on_train_batch_end(self, outputs: Any, batch: MicroBatch, batch_idx: int) -> None:
@@ -162,9 +169,13 @@ class LengthModule(pl.LightningModule):
     # -- checkpoints -------------------------------------------------------------------------------------------
 
     def on_fit_start(self) -> None:
+        # Before a checkpoint is read or after it, as the strategy has it.
         if getattr(self.schedule, "steps", 0) is None:
             self.schedule.steps = self.trainer.max_steps
-        # Once stopped early, training goes on only where more steps are asked for than it was stopped short of.
+        self._heed_an_early_stop()
+
+    def _heed_an_early_stop(self) -> None:
+        """Once stopped early, training goes on only where more steps are asked for than it was stopped short of."""
         stopped = self._stopped_short_of
         self.trainer.should_stop = stopped is not None and self.trainer.max_steps <= stopped
 
@@ -181,8 +192,21 @@ class LengthModule(pl.LightningModule):
         state = checkpoint[STATE]
         self.answer_tokens = state["answer_tokens"]
         self._stopped_short_of = state.get("stopped_short_of")
-        if getattr(self.schedule, "steps", 0) is None:
+        if self._follows_the_first_start:
             self.schedule.steps = state["schedule_steps"]
+        self._heed_an_early_stop()
+
+
+def seed_draws(seed: int, device: torch.device) -> None:
+    """What follows on `device` draws from `seed`.
+
+    On the CPU its generator alone: `torch.manual_seed` also asks every kind of device that is not there, and keeps a
+    stack trace for each, which takes a millisecond a step.
+    """
+    if device.type == "cpu":
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
 
 
 def _plain(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ class Recorder(pl.Callback):
     far), val_… and symmetry_… where that step validated. Starting cuts the file back to the step training starts
     from, so that no step ever has two rows. Only rank 0 writes.
 
+    start: the step of the checkpoint that training goes on from; `fit` sets it.
     listeners: called with each new row. on_replay: called once at the start, with the rows that are kept.
     """
 
@@ -29,11 +30,8 @@ class Recorder(pl.Callback):
         self.path, self.every = Path(path), every
         self.listeners: list[Callable[[Row], None]] = []
         self.on_replay: list[Callable[[list[Row]], None]] = []
-        self._start: int | None = None
+        self.start: int | None = None
         self._table: Table | None = None
-
-    def on_load_checkpoint(self, trainer: pl.Trainer, pl_module: Any, checkpoint: dict[str, Any]) -> None:
-        self._start = int(checkpoint["global_step"])
 
     def on_fit_start(self, trainer: pl.Trainer, pl_module: Any) -> None:
         if not trainer.is_global_zero:
@@ -41,7 +39,7 @@ class Recorder(pl.Callback):
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._table = Table(self.path, TRAIN_COLUMNS)
         # Without a checkpoint nothing is kept, not even the row of step 0.
-        self._table.cut_back("step", -1 if self._start is None else self._start)
+        self._table.cut_back("step", -1 if self.start is None else self.start)
         rows = self._table.read()
         for replay in self.on_replay:
             replay(rows)

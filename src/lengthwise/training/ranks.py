@@ -1,0 +1,470 @@
+"""The processes of one run: a leader, which decides, and followers, which are told.
+
+All meet in a small store that the leader keeps (torch's TCPStore). Through it the leader gives its orders, hears why a
+follower failed, and is seen to be alive; so that no rank waits for one that is gone:
+
+- a follower that dies ends the run, with the reason, whatever the leader is waiting for;
+- a leader that ends, in any way, takes its followers with it.
+
+Interrupts are the leader's business: a terminal's Ctrl-C does not reach the followers it starts (they have a process
+group of their own), and what a cluster sends to every rank they leave to it.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from lengthwise.errors import LengthwiseError, RunError
+from lengthwise.lifeline import Lifeline
+from lengthwise.training.hardware import rank_device
+from lengthwise.training.place import Place
+
+MEETING = 300.0
+"""Seconds that ranks wait for each other at the start."""
+
+SILENCE = 120.0
+"""Seconds after which a follower on another machine that gives no sign of life counts as dead."""
+
+_BEAT = 1.0
+_GOODBYE = 5.0
+_UNBLOCK, _GIVE_UP = 2.0, 15.0
+"""Seconds after a death: until what the leader waits for is broken off, and until its process is."""
+
+_FOLLOW = (
+    "import sys; from lengthwise import lifeline; lifeline.watch(); "
+    "from lengthwise.pipeline import follow; sys.exit(follow(sys.argv[1]))"
+)
+_LOST = re.compile(r"gloo|nccl|connection (closed|reset|refused)|broken pipe", re.IGNORECASE)
+_FAILED = 2
+_NUMBERS = itertools.count()
+_KEPT: dict[tuple[str, int], Any] = {}
+"""Stores at addresses that were given from outside: kept to the end of the process, for a run that may follow."""
+
+
+class Team:
+    """The processes of one run, seen from one of them; a context manager, which the leader must leave last.
+
+    Leader: `start`, `order`, `join`, train inside `blaming`, leave. Follower: `await_order`, `join`, train inside
+    `reporting`, leave. For a run of one process all of them do nothing.
+
+    failure: why a follower is gone, as soon as the leader knows.
+    last_words: called with the failure where the leader has to be ended from outside its main thread.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.failure: str | None = None
+        self.last_words: Callable[[str], None] = lambda reason: None
+        self._store: Any = None
+        self._port = place.port
+        self._lifeline: Lifeline | None = None
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._logs: dict[int, Path] = {}
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._left = threading.Event()
+        self._watcher: threading.Thread | None = None
+        self._joined = False
+        self._handlers: dict[int, Any] = {}
+        # A script that trains several runs may meet in one store for all of them.
+        self._number = next(_NUMBERS) if place.outside else 0
+
+    @property
+    def alone(self) -> bool:
+        return self.place.world == 1
+
+    # -- both ----------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Team:
+        if self.place.outside or not self.place.leads:
+            self._open_store()
+            self._watch(self._watch_followers if self.place.leads else self._watch_leader)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._left.set()
+        if self._watcher is not None and self._watcher is not threading.current_thread():
+            self._watcher.join(2 * _BEAT)
+        if self.place.leads and not self.alone:
+            with contextlib.suppress(Exception):
+                self._set("end", str(_code(error)))
+                if self.place.outside:
+                    self._see_off()
+            self._end_processes()
+        elif not self.alone:
+            with contextlib.suppress(Exception):
+                self._set(f"left/{self.place.rank}", "")
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+        self.part(broken=error is not None)
+        self._store = None
+
+    def join(self, accelerator: str) -> None:
+        """Become one process group, and see that it is as large as was asked for.
+
+        Raises RunError where a rank does not come, or the group has another size.
+        """
+        if self.alone:
+            return
+        place, device = self.place, rank_device(self.place, accelerator)
+        if place.leads:
+            self._meet()
+            if self._scratch is not None:  # read by all; a leader that is killed leaves nothing behind
+                self._scratch.cleanup()
+        else:
+            self._set(f"ready/{place.rank}", "")
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        if not dist.is_initialized():
+            self._joined = True
+            dist.init_process_group(
+                "nccl" if device.type == "cuda" else "gloo",
+                store=dist.PrefixStore(f"{self._prefix}group", self._store),
+                rank=place.rank,
+                world_size=place.world,
+                device_id=device if device.type == "cuda" else None,
+            )
+        ones = torch.ones(1, device=device)
+        dist.all_reduce(ones)
+        if int(ones) != place.world:
+            raise RunError(f"{place.world} processes were asked for, and {int(ones)} came together")
+
+    def part(self, broken: bool = False) -> None:
+        """Leave the process group; a run in this process may form another. `broken`: do not wait for the others."""
+        if not self._joined:
+            return
+        self._joined = False
+        with contextlib.suppress(Exception):
+            if broken and dist.get_backend() == "nccl":
+                dist.distributed_c10d._abort_process_group()
+        with contextlib.suppress(Exception):
+            if dist.is_initialized():
+                dist.destroy_process_group()
+
+    # -- leader --------------------------------------------------------------------------------------------------
+
+    def start(self, config: Mapping[str, Any], logs: Path) -> None:
+        """Start the followers, unless they are started from outside; what they say goes to `logs`/rankN.log."""
+        if self.alone or self.place.outside:
+            return
+        self._open_store()
+        self._lifeline = Lifeline()
+        self._scratch = tempfile.TemporaryDirectory(prefix="lengthwise-ranks-")
+        apart: Any = {"process_group": 0} if os.name == "posix" else {}
+        environment = {**os.environ, **self._lifeline.environment, "PYTHONPATH": _import_path()}
+        for rank in range(1, self.place.world):
+            place = {**self.place.to_dict(), "rank": rank, "local_rank": rank, "port": self._port}
+            file = Path(self._scratch.name) / f"rank{rank}.json"
+            file.write_text(json.dumps({"place": place, "config": config}), encoding="utf-8")
+            self._logs[rank] = logs / f"rank{rank}.log"
+            with open(self._logs[rank], "wb") as log:
+                self._processes[rank] = subprocess.Popen(
+                    [sys.executable, "-c", _FOLLOW, str(file)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                    env=environment,
+                    **apart,
+                )
+        self._watch(self._watch_followers)
+
+    def order(self, order: Mapping[str, Any] | None) -> None:
+        """Say what is to be done; None: there is nothing to do."""
+        if not self.alone:
+            self._set("order", json.dumps(order))
+
+    @contextlib.contextmanager
+    def blaming(self) -> Iterator[None]:
+        """What goes wrong inside because a follower is gone comes out as a RunError that says which, and why."""
+        try:
+            yield
+        except LengthwiseError:
+            raise
+        except BaseException as error:
+            lost = isinstance(error, Exception) and _is_lost(error)
+            deadline = time.monotonic() + (3 if lost and not self.alone else 0)
+            while self.failure is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+            if self.failure is not None:
+                raise RunError(self.failure) from error
+            raise
+        finally:
+            self._left.set()  # what follows, the record's last words among it, is not to be broken off
+
+    def _meet(self) -> None:
+        """Wait here, where signals are heard, until all are ready to wait in the process group."""
+        deadline = time.monotonic() + MEETING
+        while missing := [r for r in range(1, self.place.world) if not self._has(f"ready/{r}")]:
+            if self.failure is not None:
+                raise RunError(self.failure)
+            if time.monotonic() > deadline:
+                raise RunError(
+                    f"{self.place.world} processes were asked for; after {MEETING:.0f} s rank "
+                    f"{', '.join(map(str, missing))} has not come"
+                )
+            time.sleep(0.05)
+
+    def _watch_followers(self) -> None:
+        beats: dict[int, tuple[bytes, float]] = {}
+        store, listened = self._client(), 0.0
+        while not self._left.wait(0.2):
+            with contextlib.suppress(Exception):
+                reason = self._death(store)
+                if reason is None and self.place.outside and time.monotonic() - listened > SILENCE / 20:
+                    reason, listened = self._silence(store, beats), time.monotonic()
+                if reason is not None:
+                    self.failure = reason
+                    self._break_off(reason)
+                    return
+
+    def _death(self, store: Any) -> str | None:
+        """Why a follower is gone; one that was killed before one that failed before one that lost the others."""
+        if not self._has("failures", store) and not self._gone(store):
+            return None
+        time.sleep(0.5)  # the first to be noticed need not be the first that fell
+        gone, reported = self._gone(store), self._reported(store)
+        found = [
+            (code >= 0, rank, _exit_in_words(code)) for rank, code in gone.items() if rank not in reported
+        ]
+        found += [(False, rank, why) for rank, why in reported.items()]
+        own = [item for item in found if item[2] != _lost_words()] or found
+        if not own:
+            return None
+        _, rank, why = min(own)
+        process, log = self._processes.get(rank), self._logs.get(rank)
+        who = f"rank {rank}" + (f" (process {process.pid})" if process else "")
+        more = f" (its output: {log})" if log is not None and log.is_file() and log.stat().st_size else ""
+        return f"{who} of {self.place.world} {why}{more}"
+
+    def _gone(self, store: Any) -> dict[int, int]:
+        """Rank -> exit code of those of ours that have ended before they were done."""
+        ended = {rank: process.poll() for rank, process in self._processes.items()}
+        return {
+            r: code for r, code in ended.items() if code is not None and not self._has(f"done/{r}", store)
+        }
+
+    def _reported(self, store: Any) -> dict[int, str]:
+        ranks = [rank for rank in range(1, self.place.world) if self._has(f"failed/{rank}", store)]
+        return {rank: store.get(f"{self._prefix}failed/{rank}").decode() for rank in ranks}
+
+    def _silence(self, store: Any, beats: dict[int, tuple[bytes, float]]) -> str | None:
+        now = time.monotonic()
+        for rank in range(1, self.place.world):
+            key = f"alive/{rank}"
+            beat = store.get(f"{self._prefix}{key}") if self._has(key, store) else b""
+            if rank not in beats or beats[rank][0] != beat or self._has(f"done/{rank}", store):
+                beats[rank] = (beat, now)
+            elif beat and now - beats[rank][1] > SILENCE:
+                return f"rank {rank} of {self.place.world} has given no sign of life for {SILENCE:.0f} s"
+        return None
+
+    def _break_off(self, reason: str) -> None:
+        """End what the leader is in, by stages: it may notice, it is interrupted, its process ends."""
+        if self._left.wait(_UNBLOCK):
+            return
+        if dist.is_initialized() and dist.get_backend() == "nccl":  # a wait for a GPU hears no signal
+            with contextlib.suppress(Exception):
+                dist.distributed_c10d._abort_process_group()
+        _thread.interrupt_main(signal.SIGINT)
+        if not self._left.wait(_GIVE_UP):
+            with contextlib.suppress(Exception):
+                self.last_words(reason)
+            print(f"error: {reason}", file=sys.stderr, flush=True)
+            if self._lifeline is not None:
+                self._lifeline.release()
+            os._exit(_FAILED)
+
+    def _see_off(self) -> None:
+        """Keep the store until the followers have heard that this is the end."""
+        deadline = time.monotonic() + _GOODBYE
+        while time.monotonic() < deadline and not all(
+            self._has(f"left/{rank}") or self._has(f"failed/{rank}") for rank in range(1, self.place.world)
+        ):
+            time.sleep(0.05)
+
+    def _end_processes(self) -> None:
+        """None of the followers is left after this."""
+        if self._lifeline is not None:
+            self._lifeline.release()  # each ends itself at that
+        for process in self._processes.values():
+            try:
+                process.wait(2)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for log in self._logs.values():
+            if self.failure is None or (log.is_file() and not log.stat().st_size):
+                log.unlink(missing_ok=True)
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    # -- followers -----------------------------------------------------------------------------------------------
+
+    def await_order(self) -> dict[str, Any] | None:
+        """What the leader says is to be done, None for nothing.
+
+        Where the leader gives up before it has decided, this process ends with it. Raises RunError where none is found.
+        """
+        self._handlers = leave_signals_to_the_leader()
+        deadline = time.monotonic() + MEETING
+        while not self._has("order"):
+            if self._has("end"):  # its own message says why
+                self._end_with_the_leader(self._store)
+            if time.monotonic() > deadline:
+                raise RunError(
+                    f"rank {self.place.rank} has waited {MEETING:.0f} s at {self.place.address}:{self._port} for the "
+                    "word of rank 0: is it running the same command?"
+                )
+            time.sleep(0.05)
+        return json.loads(self._store.get(f"{self._prefix}order"))
+
+    @contextlib.contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Tell the leader why this rank cannot go on."""
+        try:
+            yield
+        except KeyboardInterrupt:  # agreed with the leader: no signal ends a follower
+            self._set(f"done/{self.place.rank}", "")
+            raise
+        except BaseException as error:
+            why = _lost_words() if _is_lost(error) else f"failed: {_in_words(error)}"
+            with contextlib.suppress(Exception):
+                self._set(f"failed/{self.place.rank}", why)
+                self._set("failures", "")
+            raise
+        self._set(f"done/{self.place.rank}", "")
+
+    def _watch_leader(self) -> None:
+        with contextlib.suppress(Exception):
+            store, beat = self._client(), f"{self._prefix}alive/{self.place.rank}"
+            while not self._left.wait(_BEAT):
+                store.add(beat, 1)
+                if self._has("end", store) and self._has("order", store):
+                    self._end_with_the_leader(store)
+        if not self._left.is_set():
+            os._exit(_FAILED)
+
+    def _end_with_the_leader(self, store: Any) -> None:
+        self._set(f"left/{self.place.rank}", "", store)
+        os._exit(int(store.get(f"{self._prefix}end")))
+
+    # -- the store -----------------------------------------------------------------------------------------------
+
+    @property
+    def _prefix(self) -> str:
+        return f"lengthwise/{self.place.token}/{self._number}/"
+
+    def _open_store(self) -> None:
+        if (kept := _KEPT.get((self.place.address, self._port))) is not None:
+            self._store = kept
+            return
+        keeps = self.place.leads and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != str(True)
+        try:
+            self._store = dist.TCPStore(
+                self.place.address,
+                self._port,
+                is_master=keeps,
+                wait_for_workers=False,
+                timeout=timedelta(seconds=MEETING),
+            )
+        except Exception as error:
+            where = f"{self.place.address}:{self._port}"
+            problem = (
+                f"cannot open a port for its followers at {where}"
+                if keeps
+                else f"does not reach rank 0 at {where} within {MEETING:.0f} s"
+            )
+            raise RunError(
+                f"rank {self.place.rank} {problem} ({str(error).splitlines()[0]}). MASTER_ADDR and MASTER_PORT "
+                "name another place"
+            ) from error
+        self._port = self._store.port
+        if keeps and self.place.outside:
+            _KEPT[self.place.address, self._port] = self._store
+
+    def _client(self) -> Any:
+        """A connection for another thread: one that waits keeps its own to itself."""
+        return dist.TCPStore(
+            self.place.address, self._port, is_master=False, timeout=timedelta(seconds=SILENCE)
+        )
+
+    def _set(self, key: str, value: str, store: Any = None) -> None:
+        store = self._store if store is None else store
+        if store is not None:
+            store.set(f"{self._prefix}{key}", value)
+
+    def _has(self, key: str, store: Any = None) -> bool:
+        return (self._store if store is None else store).check([f"{self._prefix}{key}"])
+
+    def _watch(self, body: Callable[[], None]) -> None:
+        self._watcher = threading.Thread(target=body, daemon=True, name="lengthwise-ranks")
+        self._watcher.start()
+
+
+def leave_signals_to_the_leader() -> dict[int, Any]:
+    """What is sent to every rank of a run (Ctrl-C, scancel, a preemption notice) is answered by rank 0.
+
+    Returns what answered here before.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    names = [name for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)]
+    return {number: signal.signal(number, signal.SIG_IGN) for number in (getattr(signal, n) for n in names)}
+
+
+def _import_path() -> str:
+    """What makes components that this process can import importable for another; Python finds its own folders."""
+    own = {os.path.realpath(folder) for folder in sysconfig.get_paths().values()}
+    places = dict.fromkeys(os.path.abspath(place) for place in sys.path)
+    kept = [p for p in places if os.path.exists(p) and not own & {os.path.realpath(p), os.path.dirname(p)}]
+    return os.pathsep.join(kept)
+
+
+def _is_lost(error: BaseException) -> bool:
+    """Whether it says no more than that another rank is gone."""
+    return isinstance(error, dist.DistError) or (
+        isinstance(error, RuntimeError | OSError) and _LOST.search(str(error)) is not None
+    )
+
+
+def _lost_words() -> str:
+    return "lost the connection to another rank"
+
+
+def _in_words(error: BaseException) -> str:
+    if isinstance(error, LengthwiseError):
+        return str(error)
+    return f"{type(error).__name__}: {error}".removesuffix(": ")[:1000]
+
+
+def _exit_in_words(code: int) -> str:
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    return f"ended with exit code {code} before the run did"
+
+
+def _code(error: BaseException | None) -> int:
+    if error is None:
+        return 0
+    return 130 if isinstance(error, KeyboardInterrupt) else _FAILED
