@@ -12,7 +12,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "compose": "lengthwise.config",
+    "compose": "lengthwise.composing",
     "train": "lengthwise.pipeline",
     "load_model": "lengthwise.load",
     "load_runs": "lengthwise.runs",

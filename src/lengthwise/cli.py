@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 from lengthwise import __version__, usage
 from lengthwise.errors import LengthwiseError
-from lengthwise.sweeps.job import ONE_OF_MANY
 
 USAGE_ERROR = 2
 FAILED = 1
@@ -21,7 +19,14 @@ INTERRUPTED = 130
 def main() -> int:
     """``lengthwise COMMAND …``."""
     name, arguments = (sys.argv[1] if len(sys.argv) > 1 else "--help"), sys.argv[2:]
-    commands = {"train": train, "evaluate": evaluate, "report": report, "demo": demo}
+    commands: dict[str, Any] = {
+        "train": train,
+        "evaluate": evaluate,
+        "report": report,
+        "sweeps": sweeps,
+        "demo": demo,
+    }
+    commands |= {"job": job}
     if name in ("-h", "--help", "help"):
         print(usage.COMMANDS, end="")
         return 0
@@ -29,7 +34,10 @@ def main() -> int:
         print(f"lengthwise {__version__}")
         return 0
     if name not in commands:
-        print(f"error: no command {name!r}; commands: {', '.join(commands)}", file=sys.stderr)
+        print(
+            f"error: no command {name!r}; commands: {', '.join(c for c in commands if c != 'job')}",
+            file=sys.stderr,
+        )
         return USAGE_ERROR
     return commands[name](arguments)
 
@@ -47,6 +55,18 @@ def evaluate(arguments: Sequence[str] | None = None) -> int:
 def report(arguments: Sequence[str] | None = None) -> int:
     """``report.py``: every run on one page."""
     return _command("report", arguments)
+
+
+def sweeps(arguments: Sequence[str] | None = None) -> int:
+    """``lengthwise sweeps``: the state of each sweep on disk."""
+    return _command("sweeps", arguments)
+
+
+def job(arguments: Sequence[str]) -> int:
+    """``lengthwise job FILE``: what a launcher starts; not for people."""
+    from lengthwise.work import run_file
+
+    return run_file(*arguments)
 
 
 def demo(arguments: Sequence[str] | None = None) -> int:
@@ -79,7 +99,4 @@ def _fail(message: str, code: int) -> int:
     if os.environ.get("LENGTHWISE_TRACEBACK") == "1":
         traceback.print_exc()
     print(f"error: {message}", file=sys.stderr)
-    if last_words := os.environ.get(ONE_OF_MANY):
-        with contextlib.suppress(OSError):
-            Path(last_words).write_text(message, encoding="utf-8", errors="replace")
     return code

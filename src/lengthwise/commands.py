@@ -8,35 +8,24 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import hydra
-from hydra._internal.utils import get_args_parser
-from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from lengthwise.config import (
-    CONFIG_NAME,
-    check,
-    compose,
-    explain,
-    parse_values,
-    refuse_lists,
-    register_schema,
-    sweep_values,
-)
+from lengthwise.composing import compose
+from lengthwise.config import CONFIG_NAME, explain, parse_values, register_schema
 from lengthwise.errors import ConfigError
 from lengthwise.paths import conf_dir
-from lengthwise.sweeps.grid import expand
-from lengthwise.sweeps.job import ONE_OF_MANY
-from lengthwise.sweeps.sweep import Cell, Sweep, runs_of_study
+from lengthwise.sweeping import composer_of, hydra_words, launcher_of, parse, search_of, sweep_of
+from lengthwise.sweeps.record import runs_of_study
+from lengthwise.sweeps.sweep import run as run_sweeps
 
-DEMO_STUDIES = ("length_generalization", "equivariance")
+DEMO_STUDIES = (
+    "length_generalization", "order_free_control", "equivariance", "norm_placement", "head_count",
+)  # fmt: skip
 
 _DEMO_END = """
 The page:                  {page}
@@ -50,106 +39,45 @@ Three things to try next:
 
 
 def train(arguments: list[str]) -> int:
-    cells, flags, overrides, is_sweep = _composed(arguments)
-    study: dict[str, Any] | None = next(
-        (c.config["study"] for c in cells if c.config["study"].get("grids")), None
-    )
-    if study is not None:
-        if is_sweep:
-            raise ConfigError(
-                f"study={study.get('name')} brings its own axes: run it without -m, or add study.grids=null"
-            )
-        return study_sweep(cells[0].config, overrides, flags).run()
-    if is_sweep:
-        return Sweep(_sweep_name(), cells, flags=flags).run()
-    for text, values in sweep_values(overrides).items():
-        if len(values) > 1:
-            raise ConfigError(f"{text}: several values are a sweep, with -m; this study has no grids")
-    return _single(cells[0].config, arguments)
+    options = parse(arguments)
+    if options.cfg or options.info or options.hydra_help or options.shell_completion:
+        return _show(arguments, options)
+    if options.multirun and (search := search_of(options)) is not None:
+        return search.run(launcher_of(search, options))
+    if (sweep := sweep_of(options)) is not None:
+        from lengthwise.report.one_run import one_line
+
+        return run_sweeps([sweep], launcher_of(sweep, options), one_line)
+    return _single(composer_of(options)(hydra_words(options.overrides)[1]), arguments)
 
 
 def _single(config: dict[str, Any], arguments: list[str]) -> int:
     from lengthwise.pipeline import train as train_run
-    from lengthwise.report.one_run import print_line, print_run
+    from lengthwise.report.one_run import print_run
+    from lengthwise.training.place import place_of
 
     folder = train_run(config, ["train.py", *arguments])
-    checkpoint = config["evaluation"]["checkpoints"][0]
-    if ONE_OF_MANY in os.environ:
-        print_line(folder, checkpoint=checkpoint)
-    else:
-        print_run(folder, checkpoint=checkpoint)
+    if place_of(config["trainer"]).leads:  # every rank may have been started with this command
+        print_run(folder, checkpoint=config["evaluation"]["checkpoints"][0])
     return 0
 
 
-def study_sweep(config: dict[str, Any], overrides: list[str], flags: list[str]) -> Sweep:
-    """Every cell of the study's grids; what the command line sets, one value or several, replaces an axis.
-
-    Raises ConfigError for a cell that is wrong, before the first one starts.
-    """
-    given = {text.partition("=")[0].lstrip("+"): values for text, values in sweep_values(overrides).items()}
-    study = config["study"]
-    rest = [text for text, values in sweep_values(overrides).items() if values == [text]]
-    search = [f"hydra.searchpath=[file://{os.path.abspath(path)}]" for path in _config_dirs(flags)]
-    cells = []
-    for axes in expand(study["grids"], given):
-        words = [*rest, *(word for word in axes if word not in rest), "study.grids=null"]
-        cells.append(Cell(words, compose([*words, *search])))
-    print(f"study {study['name']}: {study.get('question', '')}\n{len(cells)} runs", flush=True)
-    return Sweep(f"{study['name']}-{_sweep_name()}", cells, study=study["name"], flags=flags)
-
-
-def _sweep_name() -> str:
-    return datetime.now().strftime("%Y%m%d-%H%M%S-%f")
-
-
-def _config_dirs(flags: list[str]) -> list[str]:
-    return [flags[i + 1] for i, flag in enumerate(flags) if flag == "--config-dir"]
-
-
-def _composed(arguments: list[str]) -> tuple[list[Cell], list[str], list[str], bool]:
-    """Let Hydra compose: one cell, or all those of a multirun; nothing runs inside Hydra itself.
-
-    Returns the cells, the flags to pass on to jobs, the overrides as given, and whether it is a multirun.
-    Hydra's errors come out as ConfigError with one clear message.
-    """
-    # Hydra's own parser, so that flags and overrides are told apart as Hydra will.
-    options = get_args_parser().parse_args(arguments)
-    refuse_lists(options.overrides)
+def _show(arguments: list[str], options: Any) -> int:
+    """``--cfg job``, ``--info`` and the like: Hydra prints, nothing runs.  Raises ConfigError where it refuses."""
     register_schema()
-    if not options.multirun and any(text.startswith("study=") for text in options.overrides):
-        # Several values of a key are an axis of the study; its first is enough to compose what all cells share.
-        first = {text: values[0] for text, values in sweep_values(options.overrides).items()}
-        arguments = [first.get(text, text) for text in arguments]
-    cells: list[Cell] = []
-    errors: list[ConfigError] = []
-
-    def collect(config: DictConfig) -> None:
-        try:
-            cells.append(Cell(list(HydraConfig.get().overrides.task), check(config)))
-        except ConfigError as error:
-            errors.append(error)
-
+    # Several values of a key are an axis: its first is enough to show what all cells share.
+    first = {text: values[0] for text, values in composer_of(options).axes(options.overrides).items()}
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors reach us as exceptions
-    with tempfile.TemporaryDirectory(prefix="lengthwise-") as scratch:
-        # Hydra writes down a multirun before its cells are composed, hence checked; our record is outputs/sweeps.
-        own = sys.argv
-        scratch_word = [f"hydra.sweep.dir={scratch}"] if options.multirun else []
-        place = arguments.index(options.overrides[0]) if options.overrides else len(arguments)
-        sys.argv = [own[0], *arguments[:place], *scratch_word, *arguments[place:]]
-        try:
-            hydra.main(config_path=str(conf_dir()), config_name=CONFIG_NAME, version_base="1.3")(collect)()
-        except (HydraException, OmegaConfBaseException) as error:
-            raise ConfigError(explain(error)) from error
-        finally:
-            sys.argv = own
-    if errors:
-        others = f" ({len(errors) - 1} more cells are wrong too)" if len(errors) > 1 else ""
-        raise ConfigError(f"{errors[0]}{others}")
-    if not cells:  # --cfg, --info and the like have printed what was asked for
-        raise SystemExit(0)
-    values = {"--config-dir": options.config_dir, "--config-path": options.config_path}
-    flags = [part for flag, value in values.items() if value for part in (flag, value)]
-    return cells, flags, list(options.overrides), bool(options.multirun)
+    own, sys.argv = sys.argv, [sys.argv[0], *(first.get(text, text) for text in arguments if text != "-m")]
+    try:
+        hydra.main(config_path=str(conf_dir()), config_name=CONFIG_NAME, version_base="1.3")(
+            lambda config: None
+        )()
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(explain(error)) from error
+    finally:
+        sys.argv = own
+    return 0
 
 
 def evaluate(arguments: list[str]) -> int:
@@ -174,28 +102,43 @@ def report(arguments: list[str]) -> int:
     path = build_report(outputs, runs=runs, study=study, title=given["title"], path=given["path"])
     print(f"page: {path}")
     if given["export"]:
-        print(f"tables: {export_results(outputs, given['export'], runs=runs)}")
+        print(f"tables: {export_results(outputs, given['export'], runs=runs, study=study)}")
     return 0
+
+
+def sweeps(arguments: list[str]) -> int:
+    from lengthwise.sweeps.listing import list_sweeps
+
+    as_json = "--json" in arguments
+    words = [word for word in arguments if word != "--json"]
+    named = [word for word in words if "=" not in word]
+    if len(named) > 1:
+        raise ConfigError(f"{' '.join(named)}: name one sweep, or none to see all")
+    given = parse_values([word for word in words if word not in named], {"outputs": "outputs"})
+    return list_sweeps(given["outputs"], named[0] if named else None, as_json=as_json)
 
 
 def demo(arguments: list[str]) -> int:
     from lengthwise.report import build_report, print_summary
+    from lengthwise.report.one_run import one_line
 
-    refuse_lists(arguments)
-    code, runs, outputs, studies = 0, [], "", []
+    sweeps, studies, launcher = [], [], None
     for name in DEMO_STUDIES:
-        overrides = [f"study={name}", *arguments]
-        config = compose(overrides)
-        sweep = study_sweep(config, overrides, [])
-        code = sweep.run() or code
-        outputs = config["outputs"]
-        runs += [outcome.run for outcome in sweep.outcomes if outcome.run not in runs]
-        studies.append(config["study"])
-    study = {"question": " ".join(study["question"] for study in studies)}
+        options = parse([f"study={name}", *arguments])
+        sweep = sweep_of(options)
+        assert sweep is not None
+        sweeps.append(sweep)
+        studies.append((compose([f"study={name}"])["study"], [entry.cell.name for entry in sweep.entries]))
+        launcher = launcher or launcher_of(sweep, options)
+        if hasattr(launcher, "server") and not all(entry.cell.folder.exists for entry in sweep.entries):
+            launcher.server()  # it imports while we compose
+    assert launcher is not None
+    code = run_sweeps(sweeps, launcher, one_line)
+    outputs = str(sweeps[0].outputs)
     print()
-    print_summary(outputs, runs=runs, study=study)
-    page = build_report(outputs, runs=runs, study=study, title="Lengthwise demo")
-    print(_demo_end(page, outputs, runs[-1]))
+    print_summary(outputs, studies=studies)
+    page = build_report(outputs, studies=studies, title="Lengthwise demo")
+    print(_demo_end(page, outputs, sweeps[0].entries[-1].cell.name))
     return code
 
 

@@ -13,12 +13,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
+from hydra.errors import OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -40,20 +38,6 @@ HYDRA_KEYS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
 def register_schema() -> None:
     """Make the typed schema known to Hydra under the name that ``config.yaml`` starts from."""
     ConfigStore.instance().store(name="schema", node=Schema, provider="lengthwise")
-
-
-def compose(overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The checked configuration for `overrides`, as plain containers; the library's way in.
-
-    Raises ConfigError as the command line would.
-    """
-    refuse_lists(overrides)
-    register_schema()
-    try:
-        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-            return check(hydra_compose(CONFIG_NAME, overrides=list(overrides)))
-    except (ConfigCompositionException, MissingConfigException, OverrideParseException) as error:
-        raise ConfigError(explain(error)) from error
 
 
 def refuse_lists(overrides: Sequence[str]) -> None:
@@ -78,30 +62,12 @@ def refuse_lists(overrides: Sequence[str]) -> None:
             )
 
 
-def sweep_values(overrides: Sequence[str]) -> dict[str, list[str]]:
-    """Each override with the overrides it stands for: several for ``seed=0,1`` or ``seed=range(0,10)``, else itself.
-
-    Raises ConfigError for one that cannot be parsed.
-    """
-    values: dict[str, list[str]] = {}
-    for text in overrides:
-        (override,) = _parsed([text])
-        if override.is_sweep_override() and not override.is_discrete_sweep():
-            raise ConfigError(
-                f"{text}: a study's axis takes listed values, such as seed=0,1,2 or seed=range(0,10)"
-            )
-        key = text.partition("=")[0]
-        many = override.is_sweep_override()
-        values[text] = [f"{key}={value}" for value in override.sweep_string_iterator()] if many else [text]
-    return values
-
-
 def _parsed(overrides: Sequence[str]) -> list[Override]:
     try:
         return OverridesParser.create().parse_overrides(list(overrides))
     except OverrideParseException as error:
         raise ConfigError(
-            f"{error.override}: {_first_line(error)}. Overrides are written key=value."
+            f"{error.override}: {first_line(error)}. Overrides are written key=value."
         ) from error
 
 
@@ -216,10 +182,13 @@ def _in_range(path: str, value: Any, metadata: Any) -> None:
         raise ConfigError(
             f"{path}={value}: must be one of {allowed}.{_closest(str(value), metadata['one_of'])}"
         )
-    if "at_least" in metadata and (not isinstance(value, int | float) or isinstance(value, bool)):
+    numeric = {"at_least", "above"} & set(metadata)
+    if numeric and (not isinstance(value, int | float) or isinstance(value, bool)):
         raise ConfigError(f"{path}={value}: must be a number")
     if "at_least" in metadata and not value >= metadata["at_least"]:
         raise ConfigError(f"{path}={value}: must be at least {metadata['at_least']}")
+    if "above" in metadata and not value > metadata["above"]:
+        raise ConfigError(f"{path}={value}: must be above {metadata['above']}")
     if "below" in metadata and not value < metadata["below"]:
         raise ConfigError(f"{path}={value}: must be below {metadata['below']}")
 
@@ -278,21 +247,22 @@ def explain(error: Exception) -> str:
     if found := re.search(r"Could not override '([^']+)'", text):
         key = found.group(1)
         if cause is not None and "not in struct" not in str(cause) and "Key" not in str(cause):
-            return f"{key}: {_first_line(cause)}"
+            return f"{key}: {first_line(cause)}"
         return f"{key}: there is no such key.{hint(key)}"
     if "Ambiguous value for argument" in text:
         key, _, value = text.split("'")[1].partition("=")
         return f"{key}={value}: several values are a sweep, with -m; one list is written {key}=[{value}]"
     if found := re.search(r"Could not append to config", text):
-        return _first_line(error)
+        return first_line(error)
     if isinstance(error, OmegaConfBaseException):
         key = getattr(error, "full_key", None)
-        return f"{key}: {_first_line(error)}" if key else _first_line(error)
+        return f"{key}: {first_line(error)}" if key else first_line(error)
     if cause is not None:
         key = getattr(cause, "full_key", None) or ""
-        return f"{key}: {_first_line(cause)}"
+        return f"{key}: {first_line(cause)}"
     return re.sub(r"\s*\n\s*", " ", text.split("\nSee https")[0]).strip()
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Of what an error says."""
     return str(error).strip().splitlines()[0]

@@ -13,6 +13,7 @@ Lengthwise: a laboratory for position in Transformers.
   lengthwise train      train one run, or a sweep with -m        (python train.py)
   lengthwise evaluate   test a finished run at other lengths     (python evaluate.py)
   lengthwise report     all runs as one HTML page and tables     (python report.py)
+  lengthwise sweeps     the state of each sweep on disk
   lengthwise demo       the quick studies, end to end            (make demo)
 
 Each answers to --help.
@@ -34,6 +35,8 @@ The same command again continues a run that was cut short, and reports one that 
 _END = """\
   --cfg job             print the composed configuration and stop
   -m                    sweep: commas separate the values of an axis
+  hydra/launcher=NAME   where a sweep's jobs run: {launchers}; hydra.launcher.KEY=VALUE sets its options
+  hydra/sweeper=optuna  search over the axes instead of running every combination
   --config-dir DIR      search DIR too, for slots and options of your own
   LENGTHWISE_TRACEBACK=1 in the environment shows the whole traceback of an error.
 """
@@ -77,7 +80,21 @@ def train() -> str:
     studies = sorted({path.parent.name for folder in study_dirs() for path in folder.glob("*/study.yaml")})
     lines.append(f"  study\n     {', '.join(studies) or 'none found in ./experiments'}")
     lines += ["", "Keys (with their defaults)", *_keys()]
-    return "\n".join([*lines, "", "Options", _END])
+    launchers = ", ".join(sorted(path.stem for path in (conf_dir() / "hydra" / "launcher").glob("*.yaml")))
+    return "\n".join([*lines, "", "Options", _END.format(launchers=launchers)])
+
+
+_SWEEPS = """\
+usage: lengthwise sweeps [NAME] [outputs=outputs] [--json]
+
+Shows each sweep under outputs/sweeps with how many of its runs are done, running, failed, interrupted or waiting,
+as the runs themselves say now; with a NAME (its beginning will do) every cell of that sweep and why it failed.
+"""
+
+
+def sweeps() -> str:
+    """What ``lengthwise sweeps --help`` prints."""
+    return _SWEEPS
 
 
 def evaluate() -> str:
@@ -88,7 +105,8 @@ def evaluate() -> str:
 _DEMO = """\
 usage: lengthwise demo [outputs=outputs] [key=value ...]
 
-Trains the quick studies length_generalization and equivariance, prints what they found and writes one HTML page.
+Trains the quick studies (length_generalization, order_free_control, equivariance, norm_placement, head_count), prints
+what they found and writes one HTML page.
 Further key=value pairs go to every run. The same command again runs only what is missing.
 """
 

@@ -19,7 +19,7 @@ WRONG = [
     ("data.lengths=[1,2]", ["data.lengths=[1, 2]", "at least 3"]),
     ("task=majority data.lengths=[4]", ["odd"]),
     ("readout=front model=decoder", ["readout=front", "decoder"]),
-    ("trainer.devices=2", ["trainer.devices=2"]),
+    ("trainer.devices=3", ["trainer.devices=3"]),
     ("-m trainer.max_steps=5,10", ["the same run", "trainer.max_steps", "run.label"]),
     ("-m study=length_generalization seed=0,1", ["study.grids=null"]),
     ("-m pe=none,lerned", ["lerned"]),
@@ -42,7 +42,7 @@ def test_an_unexpected_error_shows_no_traceback_unless_asked(run, monkeypatch: p
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("something else")
 
-    monkeypatch.setattr("lengthwise.commands._composed", broken)
+    monkeypatch.setattr("lengthwise.commands.parse", broken)
     result = run("train")
     assert (result.code, result.err) == (1, "error: RuntimeError: something else\n")
     monkeypatch.setenv("LENGTHWISE_TRACEBACK", "1")

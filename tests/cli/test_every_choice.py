@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import nn
 
-from lengthwise.config import compose, options
+from lengthwise.composing import compose
+from lengthwise.config import options
 from lengthwise.errors import ConfigError
 from lengthwise.nn.transformer import Inspection
 from lengthwise.paths import conf_dir

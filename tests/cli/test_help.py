@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lengthwise.config import SLOTS, compose
+from lengthwise.composing import compose
+from lengthwise.config import SLOTS
 from lengthwise.paths import conf_dir, study_dirs
 from support.commandline import Result
 

@@ -9,7 +9,7 @@ import torch
 
 from lengthwise import pipeline
 from lengthwise.build import build_parts
-from lengthwise.config import compose
+from lengthwise.composing import compose
 from lengthwise.measure import measure
 from support.commandline import QUICK, SMALL
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lengthwise.config import compose
+from lengthwise.composing import compose
 from lengthwise.runs import RunFolder, read_starts, record_start
 from lengthwise.runs.tested import is_complete
 from support.commandline import QUICK

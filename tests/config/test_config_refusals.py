@@ -3,7 +3,7 @@
 import pytest
 
 from lengthwise.components import check_components
-from lengthwise.config import compose
+from lengthwise.composing import compose
 from lengthwise.errors import ConfigError
 
 

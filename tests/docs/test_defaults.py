@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from lengthwise.build import build_parts
-from lengthwise.config import compose
+from lengthwise.composing import compose
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "defaults.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([\w.]+)` \| (.+?) \|", TEXT, flags=re.M)

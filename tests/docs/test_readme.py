@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from lengthwise import cli, commands
-from lengthwise.config import GROUPS, compose, options
+from lengthwise import cli
+from lengthwise.composing import compose
+from lengthwise.config import GROUPS, options
+from lengthwise.sweeping import parse, sweep_of
 from support.commandline import QUICK
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-RESULTS = ROOT / "experiments" / "length_generalization" / "results"
 
 
 def blocks(language: str) -> list[str]:
@@ -54,12 +55,11 @@ def test_train_commands_run(
         pytest.skip("stands for a file of the reader's own, or is tested elsewhere")
     monkeypatch.setattr(sys, "argv", ["train.py"])
     if "-m" in arguments:
-        cells, *_ = commands._composed(arguments)
-        assert len(cells) == 8
+        sweep = sweep_of(parse(arguments))
+        assert sweep is not None and len(sweep.entries) == 8
     elif any(text.startswith("study=") for text in arguments):
-        cells, flags, overrides, _ = commands._composed(arguments)
-        sweep = commands.study_sweep(cells[0].config, overrides, flags)
-        assert len(sweep.cells) == (60 if "seed=range(0,10)" in arguments else 18)
+        sweep = sweep_of(parse(arguments))
+        assert sweep is not None and len(sweep.entries) == (60 if "seed=range(0,10)" in arguments else 18)
     else:
         assert call("train", *arguments, *QUICK) == 0
 
@@ -111,21 +111,3 @@ def test_the_slots_are_those_of_conf() -> None:
     assert len(slots) >= 14
     for name, found in slots.items():
         assert sorted(found) == options(name), name
-
-
-def test_the_results_shown_are_the_stored_ones() -> None:
-    shown = re.search(r"<!-- results: (.+?) -->\n(.*?)<!-- end of results -->", README, flags=re.S)
-    assert shown is not None
-    path, text = shown.groups()
-    stored = (ROOT / path).read_text(encoding="utf-8")
-    assert text.strip() and text.strip() == stored.strip().partition("\n")[2].strip()
-
-
-def test_stored_results_have_their_configuration_and_seed() -> None:
-    import pandas as pd
-
-    runs = pd.read_csv(RESULTS / "runs.csv")
-    assert len(runs) >= 18
-    for run in runs["run"]:
-        config = (RESULTS / "configs" / f"{run}.yaml").read_text(encoding="utf-8")
-        assert "init_seed:" in config and "data_seed:" in config

@@ -41,7 +41,13 @@ FIT = "tests/training/test_fit.py"
 IDENTITY = "tests/runs/test_identity.py"
 REFUSALS = "tests/config/test_config_refusals.py"
 RUN = "tests/cli/test_pipeline.py"
+SWEEP = "tests/sweeps/test_sweep.py"
+JOBS = "tests/sweeps/test_jobs.py"
+SLOTS = "tests/sweeps/test_slots.py"
+SLURM_ANSWERS = "tests/slurm/test_slurm_refusals.py"
+SLURM_TASK = "tests/slurm/test_slurm_task.py"
 STATISTICS = "tests/report/test_report_statistics.py"
+STUDIES = "tests/report/test_report_studies.py"
 
 MASKING = [
     Fault(
@@ -471,8 +477,8 @@ RANDOMNESS = [
     Fault(
         "dropout that is not keyed",
         "training/module.py",
-        'torch.manual_seed(seed63("dropout"',
-        'max(0, seed63("dropout"',
+        'seed_draws(seed63("dropout"',
+        '(seed63("dropout"',
         f"{RESUME}::test_resumed_is_bit_equal_to_unbroken[6]",
     ),
     Fault(
@@ -890,6 +896,369 @@ RUNS = [
     ),
 ]
 
+TWO = "tests/training/test_two_processes.py"
+TEAM = "tests/training/test_ranks.py"
+PLACE = "tests/training/test_place.py"
+
+RANKS = [
+    Fault(
+        "gradients are averaged over ranks instead of summed",
+        "training/module.py",
+        "return loss * (micro.count * self.trainer.world_size)",
+        "return loss * micro.count",
+        f"{TWO}::test_weights_and_record_are_those_of_one_process[1]",
+    ),
+    Fault(
+        "clipped by the norm of a slice",
+        "training/module.py",
+        "torch.nn.utils.clip_grad_norm_(self.model.parameters(), gradient_clip_val)",
+        'gs = [getattr(p.grad, "_local_tensor", p.grad) for p in self.model.parameters()]\n'
+        "        ps = [g.new_zeros(g.shape).requires_grad_() for g in gs]\n"
+        "        [setattr(p, 'grad', g) for p, g in zip(ps, gs, strict=True)]\n"
+        "        torch.nn.utils.clip_grad_norm_(ps, gradient_clip_val)",
+        f"{TWO}::test_slices_of_a_model_train_as_the_whole[Rotary]",
+    ),
+    Fault(
+        "a group smaller than was asked for",
+        "training/ranks.py",
+        "if int(ones) != place.world:",
+        "if int(ones) > place.world:",
+        f"{TEAM}::test_the_size_of_the_group_is_counted",
+    ),
+    Fault(
+        "a consequence is named as the cause",
+        "training/ranks.py",
+        "if item[2] != _lost_words()] or found",
+        "if item] or found",
+        f"{TEAM}::test_the_first_cause_is_named_not_what_follows_from_it",
+    ),
+    Fault(
+        "the word of another start is taken",
+        "training/ranks.py",
+        'return f"lengthwise/{self.place.token}/{self._number}/"',
+        'return f"lengthwise/{self._number}/"',
+        f"{TEAM}::test_two_starts_on_one_port_do_not_hear_each_other",
+    ),
+    Fault(
+        "more processes than were asked for",
+        "training/place.py",
+        "if world != devices * nodes:",
+        "if world < devices * nodes:",
+        f"{PLACE}::test_what_contradicts_is_refused[environment0-1-1-words0]",
+    ),
+    Fault(
+        "a requeued job hears its former start",
+        "training/place.py",
+        "{env.get('SLURM_RESTART_COUNT', '0')}",
+        "0",
+        f"{PLACE}::test_two_starts_have_two_names",
+    ),
+    Fault(
+        "Lightning looks for Slurm by itself",
+        "training/fit.py",
+        "[AtomicCheckpointIO(), Surroundings(place)]",
+        "[AtomicCheckpointIO()]",
+        f"{PLACE}::test_a_step_of_one_task_is_answered_as_if_there_were_no_slurm",
+    ),
+    Fault(
+        "a preempted run says that it was terminated",
+        "runs/ending.py",
+        "signals.received = number",
+        "signals.received = signal.SIGTERM",
+        "tests/runs/test_status.py::test_endings",
+    ),
+]
+
+REPORTING = [
+    Fault(
+        "a label leaves out what the study varies",
+        "report/labels.py",
+        "usual = path not in named and 2 *",
+        "usual = 2 *",
+        f"{STUDIES}::test_control_without_the_study_labels_leave_out_what_most_share",
+    ),
+    Fault(
+        "every choice is named beside the encoding",
+        "report/study.py",
+        'return [] if "pe" in varied else varied',
+        "return varied",
+        f"{STUDIES}::test_where_the_encoding_is_an_axis_it_is_the_label",
+    ),
+    Fault(
+        "equivariance shown where it was not asked for",
+        "report/study.py",
+        "        if EQUIVARIANCE not in shown:",
+        "        if not shown:",
+        f"{STUDIES}::test_each_study_is_a_part_with_its_question_and_its_own_runs",
+    ),
+    Fault(
+        "a study's part shows the runs of all",
+        "report/study.py",
+        "part_of(outputs, own, one) for",
+        "part_of(outputs, None, one) for",
+        f"{STUDIES}::test_each_study_is_a_part_with_its_question_and_its_own_runs",
+    ),
+    Fault(
+        "variants compared at one trained length instead of all",
+        "report/analysis.py",
+        "return None if self.trained_only else self.longest_shared",
+        "return self.longest_shared",
+        f"{STUDIES}::test_contrasts_over_the_trained_lengths_are_sentences",
+    ),
+    Fault(
+        "a run of two studies listed twice",
+        "report/page.py",
+        'found.setdefault(row["run"], row)',
+        "found.setdefault(str(len(found)), row)",
+        f"{STUDIES}::test_a_run_of_two_studies_is_listed_once",
+    ),
+    Fault(
+        "overlap counted in the wrong direction",
+        "tasks/overlap.py",
+        "np.isin(_hashes(test), seen)",
+        "np.isin(seen, _hashes(test))",
+        f"{ITEMS}::test_shared_items_agrees_with_a_set",
+    ),
+    Fault(
+        "dropout on the CPU has no seed",
+        "training/module.py",
+        "        torch.default_generator.manual_seed(seed)",
+        "        pass",
+        f"{RESUME}::test_resumed_is_bit_equal_to_unbroken[6]",
+    ),
+]
+
+SLURM = [
+    Fault(
+        "GPUs with a type are not counted",
+        "sweeps/slurm_client.py",
+        "gpu(?::[^:,(]+)?:(\\d+)",
+        "gpu:(\\d+)",
+        f"{SLURM_ANSWERS}::test_the_partitions_are_read",
+    ),
+    Fault(
+        "a Slurm that fails to answer has no jobs",
+        "sweeps/slurm_client.py",
+        "if done.returncode:",
+        "if done.returncode > 1:",
+        f"{SLURM_ANSWERS}::test_a_slurm_that_does_not_answer_is_waited_for_and_not_taken_for_an_end",
+    ),
+    Fault(
+        "a job gets the GPUs of one rank",
+        "sweeps/slurm.py",
+        "gpus * job.devices,",
+        "gpus,",
+        f"{SLURM_ANSWERS}::test_what_sbatch_is_asked_for",
+    ),
+    Fault(
+        "submitit's five minutes",
+        "sweeps/slurm.py",
+        "time=minutes or 0,",
+        "",
+        f"{SLURM_ANSWERS}::test_what_sbatch_is_asked_for",
+    ),
+    Fault(
+        "a shorter run is waited for in place of a longer one",
+        "sweeps/slurm_notes.py",
+        '{"sweep", "wandb"}',
+        '{"sweep", "wandb", "trainer"}',
+        f"{SLURM_ANSWERS}::test_an_earlier_job_is_the_same_where_it_makes_the_same[change4-False]",
+    ),
+    Fault(
+        "a preempted job is not queued again",
+        "sweeps/slurm_task.py",
+        " or was_preempted(_environment().job_id)",
+        "",
+        f"{SLURM_TASK}::test_after_sigterm_the_job_is_queued_again_only_where_it_was_preempted[True]",
+    ),
+    Fault(
+        "a job of one task sees Slurm's variables",
+        "sweeps/slurm_task.py",
+        "dict(os.environ) if self.ranks > 1 else clean_environment()",
+        "dict(os.environ)",
+        f"{SLURM_TASK}::test_only_a_rank_of_several_sees_slurms_variables[1-0]",
+    ),
+    Fault(
+        "SIGTERM reaches every rank",
+        "sweeps/slurm_task.py",
+        " | ({signal.SIGTERM} if rank else set())",
+        "",
+        f"{SLURM_TASK}::test_signals_for_the_task_do_not_reach_the_child",
+    ),
+    Fault(
+        "the end of an earlier start is taken for this one's",
+        "sweeps/slurm_task.py",
+        "end.attempt == _attempt() and ",
+        "",
+        f"{SLURM_TASK}::test_a_rank_does_not_wait_for_one_that_is_lost[0-other4-None]",
+    ),
+    Fault(
+        "a job runs out of time for ever",
+        "sweeps/slurm_task.py",
+        "self.restarts - self._out_of_time()",
+        "self.restarts",
+        f"{SLURM_TASK}::test_restarts_are_counted_at_the_time_limit_only[1-1-True]",
+    ),
+]
+
+SWEEPS = [
+    Fault(
+        "a sweep trains again what is done",
+        "sweeps/preflight.py",
+        "if is_complete(folder, config):",
+        "if False:",
+        f"{SWEEP}::test_again_only_what_is_missing_runs",
+    ),
+    Fault(
+        "an exit code of zero is taken for done",
+        "sweeps/sweep.py",
+        "if done and (ended.code == 0 or _is_complete(entry)):",
+        "if ended.code == 0:",
+        f"{JOBS}::test_an_exit_code_of_zero_is_not_done",
+    ),
+    Fault(
+        "a sweep goes on after a failure though told to stop",
+        "sweeps/sweep.py",
+        "self.stopping = self.stopping or (self.stop_at_failure and task.entry.state == FAILED)",
+        "self.stopping = False",
+        f"{SWEEP}::test_no_further_job_starts_after_a_failure_if_asked",
+    ),
+    Fault(
+        "a sweep of nothing but impossible cells passes",
+        "sweeps/preflight.py",
+        "if not illegal or (skip and len(illegal) < total):",
+        "if not illegal or skip:",
+        f"{SWEEP}::test_what_cannot_be_is_left_out_if_asked",
+    ),
+    Fault(
+        "a cell inherits what another one set",
+        "composing.py",
+        "config = copy.deepcopy(self._bases[choices])",
+        "config = self._bases[choices]",
+        "tests/sweeps/test_composing.py::test_as_hydra_does[pe=rotary seed=1]",
+    ),
+    Fault(
+        "a job takes itself for a rank",
+        "sweeps/job.py",
+        "if key not in _RANK_VARIABLES and not key.startswith(_RANK_PREFIXES)",
+        "if key not in _RANK_VARIABLES",
+        f"{JOBS}::test_a_job_does_not_take_itself_for_a_rank",
+    ),
+    Fault(
+        "a sweep's name depends on the order of its cells",
+        "sweeps/record.py",
+        "sorted(cell.name for cell in cells)",
+        "[cell.name for cell in cells]",
+        f"{JOBS}::test_a_sweep_is_named_by_its_cells_in_whatever_order",
+    ),
+    Fault(
+        "a job gets fewer GPUs than it needs",
+        "sweeps/slots.py",
+        "if len(free) < count:",
+        "if count and not free:",
+        f"{SLOTS}::test_all_or_nothing",
+    ),
+    Fault(
+        "a job on the CPU sees the GPUs",
+        "sweeps/slots.py",
+        'return {"CUDA_VISIBLE_DEVICES": ",".join(self.gpus)}',
+        'return {"CUDA_VISIBLE_DEVICES": ",".join(self.gpus)} if self.gpus else {}',
+        f"{SLOTS}::test_a_job_on_the_cpu_sees_no_gpu",
+    ),
+    Fault(
+        "two jobs get the same GPU",
+        "sweeps/slots.py",
+        "self.free_gpus[name] -= share",
+        "pass",
+        f"{SLOTS}::test_gpus_are_given_whole_and_come_back",
+    ),
+    Fault(
+        "a lifeline is not held",
+        "lifeline.py",
+        "fcntl.flock(self._handle, fcntl.LOCK_EX)",
+        "pass",
+        "tests/sweeps/test_lifeline.py::test_it_ends_when_the_holder_lets_go",
+    ),
+]
+
+SPACE = "tests/search/test_space.py"
+OBJECTIVE = "tests/search/test_objective.py"
+SEARCH = "tests/search/test_search.py"
+STOPPING = "tests/training/test_stop_on_request.py"
+
+SEARCHING = [
+    Fault(
+        "a resumed search draws again what it had drawn",
+        "sweeps/trials.py",
+        'f"{self.seed}/{number}"',
+        'f"{self.seed}"',
+        f"{SEARCH}::test_every_trial_is_told_what_its_run_says",
+    ),
+    Fault(
+        "a trial that was at work is forgotten",
+        "sweeps/search_loop.py",
+        "self.waiting += [self._propose(trial) for trial in self.trials.left_running()]",
+        "pass",
+        f"{SEARCH}::test_a_run_that_ended_after_the_search_was_killed_is_told_without_running_it",
+    ),
+    Fault(
+        "a failed trial counts beside its repetition",
+        "sweeps/trials.py",
+        "[trial for trial in trials if trial.number not in again]",
+        "trials",
+        f"{SEARCH}::test_a_failed_run_is_named_and_tried_again",
+    ),
+    Fault(
+        "a search by the test's figures",
+        "sweeps/objective.py",
+        "        _refuse_test(option, str(name))\n",
+        "",
+        f"{OBJECTIVE}::test_other_figures_are_refused[last/loss/in_distribution-measured on the test.*Use val_loss]",
+    ),
+    Fault(
+        "a trial's value is taken from beyond its end",
+        "sweeps/objective.py",
+        'if 0 < row["step"] <= max_steps',
+        'if 0 < row["step"]',
+        f"{OBJECTIVE}::test_points_are_the_finite_validations_up_to_the_trials_end",
+    ),
+    Fault(
+        "a whole number is searched as a fraction",
+        "sweeps/space.py",
+        "whole = isinstance(sweep.start, int) and isinstance(sweep.end, int)",
+        "whole = False",
+        f"{SPACE}::test_each_form_is_its_distribution[model.heads=int(interval(1, 8))-distribution6]",
+    ),
+    Fault(
+        "a trial that falls behind goes on",
+        "sweeps/search_loop.py",
+        "        if step is not None:\n",
+        "        if step is None:\n            return\n        if False:\n",
+        f"{SEARCH}::test_a_trial_that_falls_behind_is_stopped[median]",
+    ),
+    Fault(
+        "a run laid out for other steps is a trial",
+        "sweeps/search_loop.py",
+        "or status.horizon in (None, asked)",
+        "or True",
+        f"{SEARCH}::test_a_run_laid_out_for_other_steps_is_no_trial",
+    ),
+    Fault(
+        "a request from an earlier start stops the run",
+        "training/callbacks/pruning.py",
+        "            self.path.unlink(missing_ok=True)\n",
+        "            pass\n",
+        f"{STOPPING}::test_a_request_from_before_is_forgotten",
+    ),
+    Fault(
+        "a run that was given up does not say why",
+        "runs/ending.py",
+        "if isinstance(e, Stopped)), None)",
+        "if False), None)",
+        f"{STOPPING}::test_the_status_says_interrupted_and_why",
+    ),
+]
+
 FAULTS = (
     *MASKING,
     *ATTENTION,
@@ -899,4 +1268,9 @@ FAULTS = (
     *MEASURING,
     *TRAINING,
     *RUNS,
+    *RANKS,
+    *REPORTING,
+    *SLURM,
+    *SWEEPS,
+    *SEARCHING,
 )

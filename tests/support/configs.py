@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lengthwise.build import build, build_parts
-from lengthwise.config import compose
+from lengthwise.composing import compose
 from lengthwise.training import LengthData
 from lengthwise.training.metrics import summed_loss
 

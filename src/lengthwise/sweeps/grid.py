@@ -13,25 +13,50 @@ def expand(grids: Sequence[Mapping[str, Any]], given: Mapping[str, Sequence[str]
     """One list of overrides a cell, in the order of the grids, without repeats.
 
     Args:
-        grids: each maps a key to one value (fixed in that grid) or to a list of values (an axis).
+        grids: each maps a key to one value (fixed in that grid) or to a list of values (an axis). Keys joined by a
+            comma vary together: ``"pe,model.heads": [[rotary, 4], [alibi, 8]]``. The cells are those of all grids.
         given: from the command line, key to overrides; they replace the axis or value of the same key, and several
             overrides of a key that a grid does not have are a further axis.
 
-    Raises ConfigError for a grid that is not a mapping or an axis without values.
+    Raises ConfigError for a grid that is not a mapping, an axis without values, or rows of unequal width.
     """
-    cells: list[list[str]] = []
+    cells: dict[tuple[str, ...], None] = {}
     for grid in grids:
         if not isinstance(grid, Mapping):
             raise ConfigError(f"study.grids: each grid maps keys to values or lists of values, not {grid!r}")
-        axes: dict[str, Sequence[str]] = {}
+        axes: dict[str, list[list[str]]] = {}
         for key, value in grid.items():
-            values = value if isinstance(value, list) else [value]
-            if not values:
-                raise ConfigError(f"study.grids: the axis {key!r} has no values")
-            axes[key] = [f"{key}={_text(item)}" for item in values]
-        axes |= {key: texts for key, texts in given.items() if key in grid or len(texts) > 1}
-        cells += [list(cell) for cell in itertools.product(*axes.values()) if list(cell) not in cells]
-    return cells
+            axes[key] = _axis(str(key), value, given)
+        known = {part for key in axes for part in _parts(key)}
+        for key, texts in given.items():
+            if key in known or len(texts) > 1:
+                axes[key] = [[text] for text in texts]
+        for rows in itertools.product(*axes.values()):
+            cells[tuple(itertools.chain(*rows))] = None
+    return [list(cell) for cell in cells]
+
+
+def _parts(key: str) -> list[str]:
+    return [part.strip() for part in key.split(",")]
+
+
+def _axis(key: str, value: Any, given: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """The values of one entry of a grid, each as the overrides that make it; keys in `given` are left to it."""
+    parts = _parts(key)
+    values = value if isinstance(value, list) else [value]
+    if not values:
+        raise ConfigError(f"study.grids: the axis {key!r} has no values")
+    rows = [[item] for item in values] if len(parts) == 1 else values
+    for row in rows:
+        if not isinstance(row, list) or len(row) != len(parts):
+            raise ConfigError(
+                f"study.grids: each row of {key!r} needs {len(parts)} values, one for each key: {row!r}"
+            )
+    texts = [
+        [f"{part}={_text(item)}" for part, item in zip(parts, row, strict=True) if part not in given]
+        for row in rows
+    ]
+    return [list(row) for row in dict.fromkeys(map(tuple, texts))]
 
 
 def _text(value: Any) -> str:

@@ -1,55 +1,104 @@
-"""One job of a sweep: an operating-system process of its own.
+"""One job of a sweep: an operating-system process of its own, whatever starts it.
 
 Lightning's DDP starts its other ranks by re-executing ``sys.argv``. Inside a multirun that would re-run the whole
-sweep on every rank, silently; a process that was given only its own overrides cannot.
+sweep on every rank, silently; a process that was given one configuration cannot.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
-import subprocess
 import sys
-import tempfile
-from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lengthwise.runs import RunFolder
+from lengthwise.runs.atomic import write_atomic
+
+BUSY = 75
+"""Exit code of a job whose run another process is at work on (EX_TEMPFAIL)."""
 
 _RANK_VARIABLES = {
     "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
     "MASTER_ADDR", "MASTER_PORT", "PL_GLOBAL_SEED", "PL_SEED_WORKERS", "TORCHELASTIC_RUN_ID",
 }  # fmt: skip
-_GRACE_SECONDS = 10.0
-
-ONE_OF_MANY = "LENGTHWISE_ONE_OF_MANY"
-"""Set in the environment of a job, which then sums itself up in a line: the file for its last words if it fails."""
+_RANK_PREFIXES = ("SLURM_", "SRUN_", "SBATCH_", "PMI_", "PMIX_", "OMPI_", "SUBMITIT_")
 
 
-def run_job(overrides: Sequence[str], options: Sequence[str] = ()) -> tuple[int, str]:
-    """Train one cell in a fresh process that shares our terminal; its exit code, and in words why it is not 0.
+@dataclass(frozen=True)
+class Job:
+    """One cell, ready for any launcher.
 
-    On Ctrl-C the job, which gets the signal too, may mark its run interrupted; after a grace period it is killed.
+    name:   of the run's folder. config: checked. argv: overrides, for the run's record.
+    file:   holds the above, for the process to read. log: takes what it prints.
     """
-    environment = {key: value for key, value in os.environ.items() if key not in _RANK_VARIABLES}
-    command = [sys.executable, "-m", "lengthwise", "train", *options, *overrides, "hydra.mode=RUN"]
-    with tempfile.NamedTemporaryFile("r", encoding="utf-8", errors="replace") as last_words:
-        process = subprocess.Popen(command, env={**environment, ONE_OF_MANY: last_words.name})
-        code = _wait(process)
-        return code, last_words.read().strip() or _describe(code)
+
+    name: str
+    config: dict[str, Any]
+    argv: list[str]
+    file: Path
+    log: Path
+
+    @property
+    def last_words(self) -> Path:
+        """Where the job says why it failed."""
+        return self.file.with_suffix(".reason")
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run's folder, which the job makes."""
+        return RunFolder(Path(self.config["outputs"]) / "runs" / self.name)
+
+    @property
+    def devices(self) -> int:
+        """On each node."""
+        return int(self.config["trainer"]["devices"])
+
+    @property
+    def nodes(self) -> int:
+        """Machines."""
+        return int(self.config["trainer"].get("nodes", 1))
+
+    @property
+    def threads(self) -> int:
+        """CPU threads of each rank."""
+        return int(self.config["trainer"]["threads"])
+
+    def write(self) -> None:
+        """Write `file`, and forget earlier last words.  Raises RunError where that cannot be done."""
+        content = {"argv": self.argv, "config": self.config, "last_words": str(self.last_words.resolve())}
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(self.file, json.dumps(content).encode())
+        self.last_words.unlink(missing_ok=True)
+
+    def reason(self) -> str | None:
+        """Its last words, if it had any."""
+        with contextlib.suppress(OSError):
+            return self.last_words.read_text(encoding="utf-8", errors="replace").strip() or None
+        return None
+
+    def command(self) -> list[str]:
+        """Runs it as a fresh process."""
+        return [sys.executable, "-u", "-m", "lengthwise", "job", str(self.file.resolve())]
 
 
-def _wait(process: subprocess.Popen[bytes]) -> int:
-    try:
-        return process.wait()
-    except BaseException:
-        try:
-            process.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        raise
+def clean_environment() -> dict[str, str]:
+    """This process' environment without what would make a job take itself for a rank of something."""
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if key not in _RANK_VARIABLES and not key.startswith(_RANK_PREFIXES)
+    }
 
 
-def _describe(code: int) -> str:
+def describe_exit(code: int | None) -> str:
     """An exit code in words."""
+    if code is None:
+        return "ended without a word"
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
-    return f"exit code {code}"
+    return f"ended with exit code {code}"

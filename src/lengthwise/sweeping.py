@@ -1,0 +1,162 @@
+"""From a command line to its sweep: which cells, carried out by which launcher. Nothing is written, nothing starts."""
+
+from __future__ import annotations
+
+import json
+import re
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hydra._internal.utils import get_args_parser
+from hydra.utils import get_class
+
+from lengthwise.composing import Composer
+from lengthwise.config import options as names
+from lengthwise.config import refuse_lists
+from lengthwise.errors import ConfigError
+from lengthwise.sweeps.cells import Cell
+from lengthwise.sweeps.grid import expand
+from lengthwise.sweeps.launcher import Launcher
+from lengthwise.sweeps.preflight import refuse_illegal
+from lengthwise.sweeps.sweep import Sweep
+
+
+def parse(arguments: list[str]) -> Any:
+    """By Hydra's own parser, so that flags and overrides are told apart as Hydra will.  Raises ConfigError."""
+    options = get_args_parser().parse_args(arguments, namespace=Namespace(arguments=arguments))
+    refuse_lists(options.overrides)
+    return options
+
+
+def sweep_of(options: Any) -> Sweep | None:
+    """The sweep of a multirun or of a study with grids; None for a single run.
+
+    Raises ConfigError for a cell that is wrong.
+    """
+    if options.multirun:
+        return _grid(options)
+    if any(text.startswith("study=") for text in options.overrides):
+        return _study(options)
+    return None
+
+
+def _grid(options: Any) -> Sweep:
+    """Every combination of the axes on the command line."""
+    composer, (_, rest) = composer_of(options), hydra_words(options.overrides)
+    axes = composer.axes(rest)
+    given = {key: values for key, values in _by_key(axes).items() if len(values) > 1}
+    fixed = [text for text, values in axes.items() if values == [text]]
+    sweep = _sweep(
+        "-".join(key.rpartition(".")[2] for key in given) or "sweep",
+        composer,
+        [(cell, fixed) for cell in expand([{}], given)],
+        command=options.arguments,
+    )
+    if (study := sweep.entries[0].cell.config["study"]).get("grids"):
+        raise ConfigError(
+            f"study={study.get('name')} brings its own axes: run it without -m, or add study.grids=null"
+        )
+    return sweep
+
+
+def _study(options: Any) -> Sweep | None:
+    """Every cell of the study's grids; what the command line sets, one value or several, replaces an axis.
+
+    None where the study has no grids. Raises ConfigError for a cell that is wrong, before the first one starts.
+    """
+    composer, (_, words) = composer_of(options), hydra_words(options.overrides)
+    axes = composer.axes(words)
+    # Several values of a key are an axis of the study; its first is enough to compose what all cells share.
+    study = composer([values[0] for values in axes.values()])["study"]
+    if not study.get("grids"):
+        for text, values in axes.items():
+            if len(values) > 1:
+                raise ConfigError(f"{text}: several values are a sweep, with -m; this study has no grids")
+        return None
+    rest = [text for text, values in axes.items() if values == [text]]
+    cells = expand(study["grids"], _by_key(axes))
+    sweep = _sweep(
+        study["name"],
+        composer,
+        [(cell, [*(word for word in rest if word not in cell), "study.grids=null"]) for cell in cells],
+        study=study["name"],
+        command=options.arguments,
+    )
+    print(f"study {study['name']}: {study.get('question', '')}", flush=True)
+    return sweep
+
+
+def _sweep(
+    label: str, composer: Composer, words: Sequence[tuple[list[str], list[str]]], **about: Any
+) -> Sweep:
+    """A sweep of cells (axes, what all share), each composed and checked.
+
+    Raises ConfigError naming those that are wrong, unless they are to be left out and others remain.
+    """
+    cells: list[Cell] = []
+    illegal: list[dict[str, Any]] = []
+    for axes, fixed in words:
+        try:
+            cells.append(Cell([*fixed, *axes], composer([*fixed, *axes]), axes))
+        except ConfigError as error:
+            illegal.append({"overrides": axes, "reason": str(error)})
+    skip = bool(cells) and cells[0].config["sweep"]["on_illegal"] == "skip"
+    refuse_illegal([(" ".join(cell["overrides"]), cell["reason"]) for cell in illegal], len(words), skip=skip)
+    for key in ("sweep", "outputs"):
+        if len({json.dumps(cell.config[key], sort_keys=True) for cell in cells}) > 1:
+            raise ConfigError(f"{key}: must be the same for all cells of a sweep")
+    return Sweep(label, cells, illegal=illegal, **about)
+
+
+def search_of(options: Any) -> Any:
+    """The search that ``hydra/sweeper`` names, over the space that the command line spans; None where it names none.
+
+    Raises ConfigError where it is none of ours.
+    """
+    ours, words = hydra_words(options.overrides)
+    if not any(text.lstrip("+").startswith("hydra/sweeper=") for text in ours):
+        return None
+    composer = composer_of(options)
+    node = composer.hydra_node(ours, "sweeper")
+    target = node.pop("_target_")
+    if not target.startswith("lengthwise."):
+        raise ConfigError(f"hydra/sweeper: {target} is none of ours; leave it out, or use optuna")
+    try:
+        return get_class(target)(words, composer, command=options.arguments, **node)
+    except TypeError as error:
+        raise ConfigError(f"hydra.sweeper: {error}") from error
+
+
+def launcher_of(sweep: Any, options: Any) -> Launcher:
+    """The one that ``hydra/launcher`` names.
+
+    Raises ConfigError where it is none of ours.
+    """
+    ours, _ = hydra_words(options.overrides)
+    node = composer_of(options).hydra_node(ours, "launcher")
+    target = node.pop("_target_")
+    if not target.startswith("lengthwise."):
+        raise ConfigError(
+            f"hydra/launcher: {target} is none of ours; use one of {', '.join(names('hydra/launcher'))}"
+        )
+    try:
+        return get_class(target)(sweep.options, sweep.outputs / "sweeps" / sweep.name, **node)
+    except TypeError as error:
+        raise ConfigError(f"hydra.launcher: {error}") from error
+
+
+def composer_of(options: Any) -> Composer:
+    """For the folder and the search path that the flags name."""
+    search = [options.config_dir] if options.config_dir else []
+    return Composer(options.config_path, options.config_name, search)
+
+
+def hydra_words(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is for Hydra's own node, and the rest."""
+    ours = [text for text in overrides if re.match(r"[+~]*hydra[./]", text)]
+    return ours, [text for text in overrides if text not in ours]
+
+
+def _by_key(axes: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {text.partition("=")[0].lstrip("+"): list(values) for text, values in axes.items()}

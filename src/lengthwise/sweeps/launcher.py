@@ -1,0 +1,48 @@
+"""What a sweep needs of the place where its jobs run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from lengthwise.sweeps.job import Job
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A job that ended; whether it did its work is for ``status.json`` to say.
+
+    code: exit code, negative for a signal, None if unknown. reason: why it was ended, where the launcher knows better.
+    """
+
+    job: Job
+    code: int | None
+    reason: str | None = None
+
+
+class Launcher(Protocol):
+    """Starts jobs and tells of their end. Constructed as ``Class(options, folder, **its own options)``: the
+    configuration's group ``sweep``, and the sweep's own folder.
+    """
+
+    interval: float
+    """Seconds between two looks."""
+
+    def refuse(self, jobs: Sequence[Job]) -> None:
+        """Raises ConfigError where a job can never run here."""
+
+    def start(self, jobs: Sequence[Job]) -> list[Job]:
+        """Start as many of these, in order, as there is room for; returns those."""
+
+    def poll(self) -> list[Ended]:
+        """Those that ended since the last look."""
+
+    def stop(self, grace: float) -> None:
+        """Interrupt all that run, so that they can say so in their status; after `grace` seconds kill them.
+
+        None is left when it returns.
+        """
+
+    def close(self) -> None:
+        """Let go of everything. Called once, at the end."""

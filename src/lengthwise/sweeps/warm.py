@@ -1,0 +1,96 @@
+"""The warm server as its client sees it: jobs start in a fraction of a second, each a fresh process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lengthwise.errors import RunError
+from lengthwise.sweeps.job import clean_environment, describe_exit
+
+
+class WarmServer:
+    """A running server; starting it does not wait for its imports. `log` takes what it has to say.
+
+    Its processes hang on `lifeline` (environment variables) and on this object: `close` ends it, not its jobs.
+    """
+
+    def __init__(self, log: Path, lifeline: Mapping[str, str]) -> None:
+        self.log = log
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as stream:
+            self._process = subprocess.Popen(
+                [sys.executable, "-u", "-m", "lengthwise.warm"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stream,
+                env={**clean_environment(), **lifeline},
+                start_new_session=True,
+            )
+        self._pending = b""
+        self.ready = False
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it can still be asked."""
+        return self._process.poll() is None
+
+    def ask(self, name: str, do: str, file: Path, log: Path, environment: Mapping[str, str]) -> None:
+        """Have it fork a process: `do` "job" or "inspect" with `file`; answers will call it `name`.
+
+        Raises RunError where the server is gone.
+        """
+        request: dict[str, Any] = {
+            "id": name,
+            "do": do,
+            "file": str(file.resolve()),
+            "log": str(log.resolve()),
+        }
+        request |= {"environment": dict(environment), "cwd": os.getcwd()}
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            raise self.failure() from None
+
+    def answers(self, wait: float = 0.0) -> list[dict[str, Any]]:
+        """What it has said since: ``{"started": name, "pid"}``, ``{"ended": name, "code"}``; waits at most `wait` s."""
+        assert self._process.stdout is not None
+        handle, found = self._process.stdout.fileno(), []
+        while select.select([handle], [], [], wait)[0]:
+            read = os.read(handle, 1 << 16)
+            if not read:
+                break
+            *lines, self._pending = (self._pending + read).split(b"\n")
+            found += [json.loads(line) for line in lines]
+            wait = 0.0
+        self.ready = self.ready or any("ready" in answer for answer in found)
+        return [answer for answer in found if "ready" not in answer]
+
+    def failure(self) -> RunError:
+        """Why it is gone."""
+        code = self._process.wait()
+        last = ""
+        with contextlib.suppress(OSError):
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+            last = f": {lines[-1]}" if lines else ""
+        return RunError(f"the process that starts jobs {describe_exit(code)}{last}")
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

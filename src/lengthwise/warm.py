@@ -1,0 +1,125 @@
+"""The warm server: a process that has imported everything, and forks one fresh process for each job.
+
+It reads requests and writes answers, a JSON object a line; the end of its input ends it. It never computes anything
+itself: a pool of threads or a CUDA context would not survive a fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from lengthwise import lifeline
+
+PAUSE = 0.02
+"""Seconds between two looks at the children."""
+
+_PRELOAD = ("lengthwise.work", "lengthwise.pipeline", "lengthwise.inspection", "wandb.sdk.launch")
+
+
+def main() -> int:
+    """Serve until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever a library prints is no answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher sees to its jobs
+    for name in _PRELOAD:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # a child's collector then leaves the shared pages alone
+    _Server(answers).serve()
+    return 0
+
+
+class _Server:
+    def __init__(self, answers: Any) -> None:
+        self.answers = answers
+        self.children: dict[int, str] = {}
+
+    def answer(self, **content: Any) -> None:
+        print(json.dumps(content), file=self.answers, flush=True)
+
+    def serve(self) -> None:
+        self.answer(ready=os.getpid())
+        pending = b""
+        while True:
+            if select.select([0], [], [], PAUSE)[0]:
+                read = os.read(0, 1 << 16)
+                if not read:
+                    return
+                *lines, pending = (pending + read).split(b"\n")
+                for line in lines:
+                    self.take(json.loads(line))
+            self.reap()
+
+    def take(self, request: dict[str, Any]) -> None:
+        """Fork a process for a request, ``{"id", "do": "job" | "inspect", "file", "log", "environment", "cwd"}``."""
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # of threads at a fork: what runs on here are libraries' idle pools
+            child = os.fork()
+        if child == 0:
+            _become(request, self.answers)
+        self.children[child] = request["id"]
+        self.answer(started=request["id"], pid=child)
+
+    def reap(self) -> None:
+        while self.children:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is None:
+                return
+            # Before its number is given back: what the job started and left behind goes with it.
+            _kill_group(ended.si_pid)
+            _, status = os.waitpid(ended.si_pid, 0)
+            name = self.children.pop(ended.si_pid, None)
+            if name is not None:
+                self.answer(ended=name, code=os.waitstatus_to_exitcode(status))
+
+
+def _become(request: dict[str, Any], answers: Any) -> None:
+    """Be the process of one job; does not return."""
+    code = 1
+    try:
+        os.setsid()
+        os.close(answers.fileno())
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), 1)
+        os.dup2(1, 2)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        os.chdir(request["cwd"])
+        lifeline.watch()
+        code = _duties()[request["do"]](request["file"])
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code & 0xFF)
+
+
+def _duties() -> dict[str, Callable[[str], int]]:
+    from lengthwise import inspection, work
+
+    return {"job": work.run_file, "inspect": inspection.run_file}
+
+
+def _kill_group(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
