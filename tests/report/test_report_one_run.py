@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from lengthwise.report.one_run import print_line, print_run
+from lengthwise.report.one_run import one_line, print_run
 from lengthwise.runs import RunFolder, read_table, tested
 from support.synthetic_runs import LENGTHS, add_rows, write_run
 
@@ -74,7 +74,7 @@ def test_the_checkpoint_that_was_asked_for_is_printed(extended):
     assert "checkpoint first: not tested" in printed(extended, checkpoint="first")
 
 
-def test_without_a_wish_it_is_the_first_that_has_rows(tmp_path, capsys):
+def test_without_a_wish_it_is_the_first_that_has_rows(tmp_path):
     folder = write_run(tmp_path, "rotary", 0, evaluation__checkpoints=["best", "last"])
     assert "checkpoint last" in printed(folder)
     status = RunFolder(folder).status()
@@ -83,10 +83,7 @@ def test_without_a_wish_it_is_the_first_that_has_rows(tmp_path, capsys):
         "last/exact_match/reach": 10, "best/exact_match/reach": 20,
     }  # fmt: skip
     RunFolder(folder).write_status(status)
-    print_line(RunFolder(folder))
-    print_line(RunFolder(folder), checkpoint="best")
-    one, other = capsys.readouterr().out.splitlines()
-    assert "trained lengths 25.0" in one and "trained lengths 50.0" in other
+    assert "trained lengths 25.0" in one_line(RunFolder(folder))
     assert printed(folder).count("up to): 10") == 1
     add_rows(folder, {"checkpoint": "best"})
     assert "checkpoint best" in printed(folder) and "up to): 20" in printed(folder)

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 
 import pytest
 
@@ -15,41 +14,10 @@ from lengthwise.report import build_report
 from lengthwise.report.analysis import analyse
 from lengthwise.report.collect import collect
 from lengthwise.report.findings import findings, sentence
+from support.html_page import Page
 from support.synthetic_runs import ENCODINGS, write_run
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}'\"&amp; \U0001f600"
-
-
-class Page(HTMLParser):
-    """Elements, the text that a reader sees, and the contents of each script."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.text, self.scripts, self._in = "", [], ""
-        self.feed(text)
-        self.text = " ".join(self.text.replace("\u00a0", " ").split())
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag in ("script", "style"):
-            self._in = tag
-            if tag == "script":
-                self.scripts.append("")
-
-    def handle_endtag(self, tag):
-        if tag == self._in:
-            self._in = ""
-
-    def handle_data(self, data):
-        if self._in == "script":
-            self.scripts[-1] += data
-        elif not self._in:
-            self.text += f" {data}"
-
-    @property
-    def figures(self):
-        return json.loads(self.scripts[0])
 
 
 @pytest.fixture(scope="module")

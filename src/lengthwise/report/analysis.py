@@ -98,9 +98,19 @@ class Section:
     symmetry: list[SymmetryRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    def leave_out_accuracy(self) -> None:
+        """Show nothing of how well the runs do: that is not what was asked."""
+        self.measures, self.contrasts, self.successes, self.notes = [], [], [], []
+        self.curves.clear()
+
     @property
     def longest_trained(self) -> int:
         return max(self.setting.train_lengths)
+
+    @property
+    def trained_only(self) -> bool:
+        """Whether no run was tested beyond the trained lengths: variants are then compared over those together."""
+        return bool(self.lengths) and max(self.lengths) <= self.longest_trained
 
     @property
     def lengths(self) -> list[int]:
@@ -110,6 +120,11 @@ class Section:
     def longest_shared(self) -> int | None:
         """The longest length at which runs may be compared; None where there is none that all were tested at."""
         return max((length for length in self.lengths if length in self.shared_lengths), default=None)
+
+    @property
+    def compared_at(self) -> int | None:
+        """The length at which variants are compared: the longest that may be; None = over the trained lengths."""
+        return None if self.trained_only else self.longest_shared
 
     @property
     def most_seeds(self) -> int:
@@ -235,8 +250,10 @@ def _flag_notes(section: Section) -> list[str]:
     return notes
 
 
-def scores_at(section: Section, group: Group, length: int, stratum: str = "all") -> Scores:
-    """Each seed's accuracy at `length`."""
+def scores_at(section: Section, group: Group, length: int | None, stratum: str = "all") -> Scores:
+    """Each seed's accuracy at `length`; None = over the trained lengths."""
+    if length is None:
+        return scores_in_distribution(section, group)
     curve = section.curve(group, stratum)
     if curve is None or length not in curve.estimates:
         return {}
@@ -268,21 +285,22 @@ def _compare(section: Section, wanted: Sequence[Mapping[str, Any]]) -> None:
         section.stated = True
         for contrast in wanted:
             a, b = _group_named(section, contrast.get("a")), _group_named(section, contrast.get("b"))
-            length = contrast.get("at_length") or section.longest_shared
+            length = contrast.get("at_length") or section.compared_at
             if a is None or b is None:
                 missing = contrast.get("a") if a is None else contrast.get("b")
                 section.notes.append(
                     f"The study contrasts {missing}, which is not (or not uniquely) among these runs."
                 )
                 continue
-            pairs = _paired(section, a, b, int(length)) if length else []
+            pairs = _paired(section, a, b, length)
             if not pairs:
-                where = f"at length {length}" if length else "at any length"
+                where = f"at length {length}" if length else "that was tested in every run"
                 section.notes.append(
                     f"{a.label} and {b.label}, which the study contrasts, share no test {where}."
                 )
             found += pairs
-    elif (length := section.longest_shared) is not None:
+    elif section.longest_shared is not None:
+        length = section.compared_at
         ranked = ranking(section, length)
         for _, other in ranked[1:]:
             best = ranked[0][1]
@@ -290,7 +308,7 @@ def _compare(section: Section, wanted: Sequence[Mapping[str, Any]]) -> None:
     section.contrasts = holm(found)
 
 
-def _paired(section: Section, a: Group, b: Group, length: int) -> list[Contrast]:
+def _paired(section: Section, a: Group, b: Group, length: int | None) -> list[Contrast]:
     left, right = scores_at(section, a, length), scores_at(section, b, length)
     if not left.keys() & right.keys():
         return []
@@ -304,8 +322,8 @@ def _group_named(section: Section, name: Any) -> Group | None:
     return candidates[0] if len(candidates) == 1 else None
 
 
-def ranking(section: Section, length: int) -> list[tuple[float, Group]]:
-    """(mean, group) at `length`, highest first."""
+def ranking(section: Section, length: int | None) -> list[tuple[float, Group]]:
+    """(mean, group) at `length` (None = over the trained lengths), highest first."""
     found = [(scores_at(section, group, length), group) for group in section.groups]
     means = [(estimate(scores).mean, group) for scores, group in found if scores]
     return sorted(means, key=lambda pair: -pair[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,9 +124,15 @@ class _Run:
 
 
 def collect(
-    outputs: str | Path, *, runs: Sequence[str] | None = None, checkpoint: str = "last"
+    outputs: str | Path,
+    *,
+    runs: Sequence[str] | None = None,
+    checkpoint: str = "last",
+    named: Sequence[str] = (),
 ) -> Collection:
     """The runs under ``outputs/runs``, or of those only the named ones (a name without a folder is a problem).
+
+    `named`: keys that labels name wherever variants differ in them, see `labels_of`.
 
     Nothing here stops at a damaged run: it is named in `problems`. Raises RunError if there is no run at all.
     """
@@ -140,7 +147,7 @@ def collect(
     notes: list[str] = []
     found = _without_copies(found, problems)
     problems += _untested(found, checkpoint)
-    settings, groups = _group(found, notes)
+    settings, groups = _group(found, notes, named)
     return Collection(
         runs=_run_frame(found, groups),
         lengths=_stack({run.name: _of_checkpoint(run.lengths, checkpoint) for run in found}, groups),
@@ -284,7 +291,7 @@ def _without_copies(runs: list[_Run], problems: list[Problem]) -> list[_Run]:
     return kept
 
 
-def _group(runs: list[_Run], notes: list[str]) -> tuple[list[Setting], list[Group]]:
+def _group(runs: list[_Run], notes: list[str], named: Sequence[str]) -> tuple[list[Setting], list[Group]]:
     """Settings and groups of the finished runs, in the order of their labels."""
     settings: dict[str, Setting] = {}
     members: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[_Run]] = {}
@@ -297,7 +304,7 @@ def _group(runs: list[_Run], notes: list[str]) -> tuple[list[Setting], list[Grou
     groups: list[Group] = []
     for setting in settings.values():
         inside = {key: found for key, found in members.items() if key[0] == setting.key}
-        labels = labels_of({key[1]: found[0].config for key, found in inside.items()})
+        labels = labels_of({key[1]: found[0].config for key, found in inside.items()}, named)
         apart = _differences([dict(key[2]) for key in inside])
         split = [key for key in inside if sum(key[1] == other[1] for other in inside) > 1]
         for key, found in inside.items():
@@ -317,8 +324,15 @@ def _group(runs: list[_Run], notes: list[str]) -> tuple[list[Setting], list[Grou
         if apart:
             notes.append(_apart_note(setting, apart, [dict(key[2]) for key in inside], bool(split)))
     order = {name: index for index, name in enumerate(_ENCODING_ORDER)}
-    groups.sort(key=lambda group: (group.setting, order.get(group.encoding, len(order)), group.label))
+    groups.sort(
+        key=lambda group: (group.setting, order.get(group.encoding, len(order)), _natural(group.label))
+    )
     return sorted(settings.values(), key=lambda setting: setting.title), groups
+
+
+def _natural(label: str) -> list[tuple[int, str]]:
+    """Numbers in a label by their size: ``heads=8`` before ``heads=16``."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", label)]
 
 
 def _declared(runs: list[_Run]) -> frozenset[tuple[str, bool]]:

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from lengthwise.report.analysis import AFTER, BEFORE, DTYPES, MEASURES, Section, analyse, permutation_rows
-from lengthwise.report.collect import Collection, collect
+from lengthwise.report.analysis import (
+    AFTER,
+    BEFORE,
+    DTYPES,
+    MEASURES,
+    Section,
+    estimate,
+    permutation_rows,
+    scores_in_distribution,
+)
 from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
+from lengthwise.report.study import Part, part_of
 from lengthwise.report.words import fewer_seeds, seeds_word, spread
-from lengthwise.runs import RunFolder
+from lengthwise.runs import RunFolder, format_lengths
 from lengthwise.runs.atomic import write_atomic
 
 
-def export_results(outputs: str | Path, folder: str | Path, *, runs: Sequence[str] | None = None) -> Path:
+def export_results(
+    outputs: str | Path,
+    folder: str | Path,
+    *,
+    runs: Sequence[str] | None = None,
+    study: Mapping[str, Any] | None = None,
+) -> Path:
     """Write ``runs.csv``, ``length.csv``, ``symmetry.csv``, ``summary.md`` and ``configs/<run>.yaml`` into `folder`.
 
-    Returns the folder. Raises RunError if there is no run, or something cannot be written.
+    `study` may say what of it is shown, see `Part`. Returns the folder.
+    Raises RunError if there is no run, or something cannot be written.
     """
     outputs, folder = Path(outputs), Path(folder)
-    collection = collect(outputs, runs=runs)
+    part = part_of(outputs, runs, study)
+    collection = part.collection
     (folder / "configs").mkdir(parents=True, exist_ok=True)
     symmetry = collection.symmetry
     if not symmetry.empty:  # hidden layers explain a result and are not one
@@ -29,7 +47,7 @@ def export_results(outputs: str | Path, folder: str | Path, *, runs: Sequence[st
             index=False, lineterminator="\n"
         )
         write_atomic(folder / f"{name}.csv", text.encode())
-    write_atomic(folder / "summary.md", summary(collection).encode())
+    write_atomic(folder / "summary.md", summary(part).encode())
     for run in collection.runs["run"]:
         write_atomic(
             folder / "configs" / f"{run}.yaml", RunFolder(outputs / "runs" / run).config_file.read_bytes()
@@ -37,37 +55,52 @@ def export_results(outputs: str | Path, folder: str | Path, *, runs: Sequence[st
     return folder
 
 
-def summary(collection: Collection) -> str:
-    """Accuracy against length and equivariance errors as Markdown tables."""
-    return "\n".join(line for section in analyse(collection) for line in _section(section))
+def summary(part: Part) -> str:
+    """Accuracy against length, or over the trained lengths, and equivariance errors as Markdown tables."""
+    return "\n".join(line for section in part.sections for line in _section(section))
 
 
 def _section(section: Section) -> list[str]:
     return [
         f"## {section.setting.title}",
         "",
-        *(_lengths(section) if section.measures else []),
+        *(_compared(section) if section.trained_only else _lengths(section) if section.measures else []),
         *(_symmetry(section) if section.symmetry else []),
     ]
 
 
 def _lengths(section: Section) -> list[str]:
-    measure = MEASURES[section.measures[0]].capitalize()
-    fewest, most = section.fewest_seeds, section.most_seeds
-    seeds = seeds_word(most) if fewest == most else f"{fewest} to {seeds_word(most)}"
-    provisional = f" (provisional: a verdict needs {VERDICT_SEEDS})" if fewest < VERDICT_SEEDS else ""
     rows = []
     for group in section.groups:
         curve = section.curve(group, "all")
         cells = [_cell(curve.estimates.get(n) if curve else None, len(group.runs)) for n in section.lengths]
         rows.append(f"| {group.label} | {' | '.join(cells)} |")
-    head = (
-        f"{measure} in %, mean ± half-width of the 95 % interval ([low, high] where it ends at 0 or 100), "
-        f"n = {seeds}{provisional}."
-    )
+    head = _head(section, "")
     if any("| – |" in row for row in rows):
         head += " –: not tested at that length, or not defined there."
     return [head, "", *_rows(["encoding", *map(str, section.lengths)]), *rows, ""]
+
+
+def _compared(section: Section) -> list[str]:
+    """Over the trained lengths, where nothing longer was tested: a row a variant, with each seed."""
+    rows = []
+    for group in section.groups:
+        at = estimate(scores) if (scores := scores_in_distribution(section, group)) else None
+        seeds = ", ".join(f"{100 * point:.1f}" for point in at.points) if at else "–"
+        rows.append(f"| {group.label} | {_cell(at, len(group.runs))} | {seeds} |")
+    head = _head(section, f" over the tested lengths {format_lengths(section.shared_lengths)}")
+    return [head, "", *_rows(["variant", "accuracy", "each seed"]), *rows, ""]
+
+
+def _head(section: Section, where: str) -> str:
+    measure = MEASURES[section.measures[0]].capitalize()
+    fewest, most = section.fewest_seeds, section.most_seeds
+    seeds = seeds_word(most) if fewest == most else f"{fewest} to {seeds_word(most)}"
+    provisional = f" (provisional: a verdict needs {VERDICT_SEEDS})" if fewest < VERDICT_SEEDS else ""
+    return (
+        f"{measure} in %{where}, mean ± half-width of the 95 % interval ([low, high] where it ends at 0 or 100), "
+        f"n = {seeds}{provisional}."
+    )
 
 
 def _cell(at: Estimate | None, seeds: int) -> str:

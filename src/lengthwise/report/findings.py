@@ -42,7 +42,7 @@ def findings(section: Section) -> list[Finding]:
         said += [
             _blind(section),
             _in_distribution(section),
-            _longest(section),
+            _compared(section),
             _falls(section),
             _evidence(section),
         ]
@@ -90,18 +90,19 @@ def _in_distribution(section: Section) -> Finding | None:
     return Finding(about, f"{who}: {span}, mean over seeds.")
 
 
-def _longest(section: Section) -> Finding | None:
-    length = section.longest_shared
-    if length is None or length <= section.longest_trained:
+def _compared(section: Section) -> Finding | None:
+    length = section.compared_at
+    if section.longest_shared is None or (length is not None and length <= section.longest_trained):
         return None
     ranked = ranking(section, length)
+    if length is None and len(ranked) < 2:
+        return None
     mean, best = ranked[0]
     at = estimate(scores_at(section, best, length))
+    about = "Compared over the trained lengths" if length is None else f"Length {length}"
     said = f"{best.label} has the highest mean, {percent(mean)}{bracket(at.low, at.high)}."
     if section.stated:
-        return Finding(
-            f"Length {length}", " ".join([said, *(sentence(contrast) for contrast in section.contrasts)])
-        )
+        return Finding(about, " ".join([said, *(sentence(contrast) for contrast in section.contrasts)]))
     level = [contrast for contrast in section.contrasts if not contrast.resolved]
     below = [contrast for contrast in section.contrasts if contrast.resolved]
     if level:
@@ -110,7 +111,7 @@ def _longest(section: Section) -> Finding | None:
     if below:
         words = listed(f"{c.b} (by {100 * c.difference:.1f} points)" for c in below)
         said += f" Resolved as lower (the reference was picked after seeing the results): {words}."
-    return Finding(f"Length {length}", said)
+    return Finding(about, said)
 
 
 def sentence(contrast: Contrast) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from lengthwise.runs import component_name, scientific
@@ -12,12 +12,13 @@ _SHARED = ("task", "init_seed", "data_seed")
 """Parts of the identity that never name a variant: what a setting shares, and what a variant is repeated over."""
 
 
-def labels_of(configs: Mapping[str, dict[str, Any]]) -> dict[str, str]:
+def labels_of(configs: Mapping[str, dict[str, Any]], named: Collection[str] = ()) -> dict[str, str]:
     """For each variant its encoding, and the other choices in which the variants of this setting differ.
 
     Choices are those that make a variant (`scientific`). An option is a difference only between variants that have
     the same component in that slot: ``pe.base`` tells two rotary variants apart and says nothing about a learned
-    table. What more than half of them share goes unsaid. No two labels are the same.
+    table. What more than half of them share goes unsaid, unless its key (``norm``, ``model.heads``) is among `named`.
+    No two labels are the same.
     """
     flats = {
         variant: _flat({name: value for name, value in scientific(config).items() if name not in _SHARED})
@@ -41,7 +42,7 @@ def labels_of(configs: Mapping[str, dict[str, Any]]) -> dict[str, str]:
             ] += 1
         for variant, flat in flats.items():
             values = by_owner[repr([flat.get(owner) for owner in owners])]
-            usual = 2 * values[repr(flat.get(name))] > values.total()
+            usual = path not in named and 2 * values[repr(flat.get(name))] > values.total()
             if len(values) > 1 and not usual:
                 leaf = name.rpartition(".")[2]
                 parts[variant].append(

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from lengthwise.errors import RunError
 from lengthwise.evaluation.verdict import SUCCESS
 from lengthwise.runs import RunFolder, read_table
 from lengthwise.runs.tested import TRAINED, current_rows
@@ -37,15 +38,18 @@ def print_run(
     console.print(f"record: {folder.path}", soft_wrap=True)
 
 
-def print_line(folder: RunFolder, *, checkpoint: str | None = None) -> None:
-    """The same in one line, for a run that is one of many."""
-    status = folder.status()
-    checkpoint, _ = _tested(folder, checkpoint, TRAINED)
+def one_line(folder: RunFolder) -> str:
+    """The same in a few words, for a run that is one of many."""
+    try:
+        checkpoint, _ = _tested(folder, None, TRAINED)
+        results = folder.status().results
+    except RunError:
+        return ""
     found = [
-        f"{shown} {_percent(status.results.get(f'{checkpoint}/token_accuracy/{name}'))}"
+        f"{shown} {_percent(results.get(f'{checkpoint}/token_accuracy/{name}'))}"
         for name, shown in (("in_distribution", "trained lengths"), ("extrapolation", "longer"))
     ]
-    print(f"{status.state} at step {status.steps}; token accuracy in %: {', '.join(found)}", flush=True)
+    return f"token accuracy in %: {', '.join(found)}"
 
 
 def _tested(

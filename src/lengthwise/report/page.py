@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import lengthwise
 from lengthwise.errors import RunError
 from lengthwise.report import analysis, figures, words
-from lengthwise.report.analysis import Section, analyse
-from lengthwise.report.collect import Collection, Group, collect
+from lengthwise.report.analysis import Section, estimate, scores_in_distribution
+from lengthwise.report.collect import Group
 from lengthwise.report.findings import findings
 from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
+from lengthwise.report.study import Part, Studies, parts_of
+from lengthwise.runs import format_lengths
 from lengthwise.runs.atomic import explain, write_atomic
 
 
@@ -31,49 +35,54 @@ def build_report(
     *,
     runs: Sequence[str] | None = None,
     study: Mapping[str, Any] | None = None,
+    studies: Studies | None = None,
     title: str | None = None,
     path: str | Path | None = None,
 ) -> Path:
     """Write the page of the runs under `outputs` (or of the named run folders alone) and return where it is.
 
-    `study` may hold `question`, `description` and `contrasts` ``[{a, b, at_length}]``; `path` is
+    `study` may hold what `Part` says; `studies`, each with its runs, get one part of the page each. `path` is
     ``<outputs>/report.html`` by default and is replaced atomically. Raises RunError if there is no run, or the page
     cannot be written.
     """
-    collection = collect(outputs, runs=runs)
-    sections = analyse(collection, study)
+    parts = parts_of(outputs, runs=runs, study=study, studies=studies)
     path = Path(path) if path is not None else Path(outputs) / "report.html"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot write {path}: {explain(error)}.") from error
-    page = render(collection, sections, study=study, title=title or "Lengthwise report")
+    page = render(parts, title=title or "Lengthwise report")
     # A file name may hold bytes that are no UTF-8 (surrogates in Python).
     write_atomic(path, page.encode("utf-8", "backslashreplace"))
     return path
 
 
-def render(
-    collection: Collection, sections: Sequence[Section], *, study: Mapping[str, Any] | None = None, title: str
-) -> str:
-    """The page's text."""
+def render(parts: Sequence[Part], *, title: str) -> str:
+    """The page's text. One part alone is introduced at the top; of several, each at its own first section."""
     specs: dict[str, Any] = {}
-    shown = [_section(section, number, specs) for number, section in enumerate(sections)]
-    states = collection.runs["state"].value_counts().to_dict() if len(collection.runs) else {}
-    fewest = min((len(group.runs) for group in collection.groups), default=0)
+    shown: list[dict[str, Any]] = []
+    for part in parts:
+        for section in part.sections:
+            view = _section(section, len(shown), specs)
+            view["part"] = part if len(parts) > 1 and section is part.sections[0] else None
+            view["title"] = view["part"].title if view["part"] else section.setting.title
+            shown.append(view)
+    runs = _each_once([part.collection.runs for part in parts])
+    groups = [group for part in parts for group in part.collection.groups]
     return (
         _environment()
         .get_template("page.html.j2")
         .render(
             title=title,
-            study={"question": None, "description": None, **(study or {})},
+            study={"question": None, "description": None, **(parts[0].study if len(parts) == 1 else {})},
+            unfinished=[part for part in parts if len(parts) > 1 and not part.sections],
             sections=shown,
-            problems=collection.problems,
-            notes=collection.notes,
-            runs=collection.runs.fillna("").to_dict("records"),
-            states=states,
-            groups=collection.groups,
-            fewest=fewest,
+            problems=list(dict.fromkeys(problem for part in parts for problem in part.collection.problems)),
+            notes=list(dict.fromkeys(note for part in parts for note in part.collection.notes)),
+            runs=runs,
+            states=Counter(run["state"] for run in runs),
+            groups=groups,
+            fewest=min((len(group.runs) for group in groups), default=0),
             verdict_seeds=VERDICT_SEEDS,
             version=lengthwise.__version__,
             made=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
@@ -85,6 +94,15 @@ def render(
             words=words,
         )
     )
+
+
+def _each_once(frames: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
+    """The rows of all runs, those that several studies share once."""
+    found: dict[str, dict[str, Any]] = {}
+    for frame in frames:
+        for row in frame.fillna("").to_dict("records"):
+            found.setdefault(row["run"], row)
+    return list(found.values())
 
 
 def _section(section: Section, number: int, specs: dict[str, Any]) -> dict[str, Any]:
@@ -110,8 +128,10 @@ def _section(section: Section, number: int, specs: dict[str, Any]) -> dict[str, 
         "other_symmetries": _matrix(section),
         "success": _success(section),
         "protocols": section.protocols,
+        "tested": format_lengths(section.shared_lengths),
+        "compared": _compared(section) if section.trained_only else [],
     }
-    if section.measures:
+    if section.measures and not section.trained_only:
         specs[view["overview"]] = figures.overview(section)
         for index, (group, spec) in enumerate(figures.facets(section)):
             key = f"facet-{number}-{index}"
@@ -134,6 +154,15 @@ def _table(section: Section, strata: dict[str, str], lengths: Sequence[int]) -> 
                 label = [analysis.MEASURES[measure]] if len(section.measures) > 1 else []
                 label += [f"evidence {name}"] if name else []
                 rows.append({"group": group, "what": ", ".join(label), "cells": cells, "n": len(group.runs)})
+    return rows
+
+
+def _compared(section: Section) -> list[dict[str, Any]]:
+    """Over the trained lengths, one row a variant: every seed, their mean and its interval."""
+    rows = []
+    for group in section.groups:
+        if scores := scores_in_distribution(section, group):
+            rows.append({"group": group, "at": estimate(scores), "n": len(group.runs)})
     return rows
 
 

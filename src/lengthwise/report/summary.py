@@ -18,14 +18,14 @@ from lengthwise.report.analysis import (
     MEASURES,
     STRATA,
     Section,
-    analyse,
     estimate,
     permutation_rows,
     scores_in_distribution,
 )
-from lengthwise.report.collect import Collection, Group, collect
+from lengthwise.report.collect import Group, Problem
 from lengthwise.report.findings import findings
 from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
+from lengthwise.report.study import Part, Studies, parts_of
 from lengthwise.report.words import fewer_seeds, seeds_word, spread
 from lengthwise.runs import format_lengths
 
@@ -39,20 +39,34 @@ def print_summary(
     *,
     runs: Sequence[str] | None = None,
     study: Mapping[str, Any] | None = None,
+    studies: Studies | None = None,
     console: Console | None = None,
 ) -> None:
-    """Accuracy by length, by where the evidence lies, equivariance errors, and what they say.
+    """Accuracy by length, by where the evidence lies, equivariance errors, and what they say; study by study.
 
     Raises RunError if there is no run.
     """
     console = console or _console()
-    collection = collect(outputs, runs=runs)
-    for section in analyse(collection, study):
+    parts = parts_of(outputs, runs=runs, study=study, studies=studies)
+    for part in parts:
+        if len(parts) > 1:
+            console.print()
+            console.print(
+                Text(f"{part.title}: {part.study.get('question') or ''}".strip(), style="bold cyan")
+            )
+        _part(part, console)
+    problems = list(dict.fromkeys(problem for part in parts for problem in part.collection.problems))
+    notes = list(dict.fromkeys(note for part in parts for note in part.collection.notes))
+    _problems(problems, notes, console)
+
+
+def _part(part: Part, console: Console) -> None:
+    for section in part.sections:
         console.print()
         console.print(Text(section.setting.title, style="bold"))
         if section.measures:
-            console.print(_lengths(section, console))
-            if any(stratum in STRATA for _, _, stratum in section.curves):
+            console.print(_compared(section, console) if section.trained_only else _lengths(section, console))
+            if not section.trained_only and any(stratum in STRATA for _, _, stratum in section.curves):
                 console.print(_strata(section, console))
         if section.symmetry:
             console.print(_symmetry(section, console))
@@ -68,7 +82,6 @@ def print_summary(
                     style="yellow",
                 )
             )
-    _problems(collection, console)
 
 
 def _console() -> Console:
@@ -96,6 +109,27 @@ def _lengths(section: Section, console: Console) -> Table:
         first = _cell(estimate(trained) if trained else None, len(group.runs))
         cells = [first, *_cells(section, group, "all", others)]
         table.add_row(Text(group.label), *cells, str(len(group.runs)))
+    return table
+
+
+def _compared(section: Section, console: Console) -> Table:
+    """Over the trained lengths, where nothing longer was tested."""
+    measure = MEASURES[section.measures[0]].capitalize()
+    table = _table(
+        f"{measure} in % over the tested lengths {format_lengths(section.shared_lengths)}", console
+    )
+    table.add_column("variant", no_wrap=True)
+    for name in ("mean", "95 % interval", "each seed", "n"):
+        table.add_column(name, justify="right")
+    for group in section.groups:
+        at = estimate(scores) if (scores := scores_in_distribution(section, group)) else None
+        table.add_row(
+            Text(group.label),
+            f"{100 * at.mean:.1f}" if at else "–",
+            spread(at, "± ") if at else "–",
+            ", ".join(f"{100 * point:.1f}" for point in at.points) if at else "–",
+            str(len(group.runs)),
+        )
     return table
 
 
@@ -142,10 +176,10 @@ def _symmetry(section: Section, console: Console) -> Table:
     return table
 
 
-def _problems(collection: Collection, console: Console) -> None:
-    for note in collection.notes:
+def _problems(problems: Sequence[Problem], notes: Sequence[str], console: Console) -> None:
+    for note in notes:
         console.print(Text(f"• {note}"))
-    if collection.problems:
+    if problems:
         console.print(Text("\nRuns that are not, or only in part, in these figures:", style="bold"))
-        for problem in collection.problems:
+        for problem in problems:
             console.print(Text(f"  {problem.run}: {problem.state}: {problem.reason}"))
