@@ -122,7 +122,7 @@ def _train_as_told(
         team.join(config["trainer"]["accelerator"])
         fit(
             _module(config, layout, model, order["horizon"]),
-            LengthData(task, layout, data_seed=config["data_seed"], **config["data"]),
+            _data(config, task, layout),
             config["trainer"],
             callbacks=_callbacks(RunFolder(order["folder"]), config, task, layout, None),
             resume_from=order["resume"],
@@ -234,6 +234,10 @@ def _module(config: dict[str, Any], layout: Layout, model: Transformer, horizon:
     )
 
 
+def _data(config: dict[str, Any], task: Task, layout: Layout) -> LengthData:
+    return LengthData(task, layout, data_seed=config["data_seed"], **config["data"])
+
+
 def _run(
     folder: RunFolder,
     config: dict[str, Any],
@@ -277,7 +281,7 @@ def _run(
         team.join(config["trainer"]["accelerator"])
         trainer = fit(
             module,
-            LengthData(task, layout, data_seed=config["data_seed"], **config["data"]),
+            _data(config, task, layout),
             config["trainer"],
             callbacks=[_count_steps(status), *_callbacks(folder, config, task, layout, wandb_run)],
             resume_from=resume,

@@ -74,8 +74,10 @@ def options_in(text: str) -> dict[str, list[str]]:
 def test_help_shows_every_slot_with_its_options(text: str) -> None:
     shown = options_in(text)
     for folder in conf_dir().iterdir():
-        if folder.is_dir() and folder.name not in HIDDEN:
+        if folder.is_dir() and folder.name not in (*HIDDEN, "hydra"):
             assert set(shown[folder.name]) == {path.stem for path in folder.glob("*.yaml")}, folder.name
+    for path in (conf_dir() / "hydra" / "launcher").glob("*.yaml"):
+        assert path.stem in text.partition("hydra/launcher=NAME")[2].partition(";")[0]
     assert set(SLOTS) <= set(shown)
     for path in (p for folder in study_dirs() for p in folder.glob("*/study.yaml")):
         assert path.parent.name in text

@@ -803,7 +803,7 @@ TRAINING = [
     Fault(
         "the record is not cut back on resuming",
         "training/callbacks/recorder.py",
-        'self._table.cut_back("step", -1 if self._start is None else self._start)',
+        'self._table.cut_back("step", -1 if self.start is None else self.start)',
         "pass",
         f"{RESUME}::test_resumed_is_bit_equal_to_unbroken[6]",
     ),
@@ -889,9 +889,9 @@ RUNS = [
     ),
     Fault(
         "two options of one slot are merged",
-        "config.py",
-        "    refuse_lists(overrides)\n    register_schema()",
-        "    register_schema()",
+        "composing.py",
+        "        refuse_lists(overrides)\n        for text",
+        "        for text",
         f"{REFUSALS}::test_one_clear_message[pe=[rotary,alibi]-says10]",
     ),
 ]

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lengthwise.errors import RunError
@@ -44,8 +45,6 @@ class LocalLauncher:
     A job is killed with all that it started, when it ends, when its time is up, and when this process is gone.
 
     options: ``workers``, ``gpus``, ``gpus_per_job``, ``time_limit``, ``start`` (auto: warm where that is safe).
-    folder:  of the sweep; takes the warm server's log.
-
     Raises ConfigError for GPUs that are not there.
     """
 
@@ -54,8 +53,8 @@ class LocalLauncher:
     def __init__(self, options: Mapping[str, Any], folder: Path) -> None:
         self.options = options
         self.slots = Slots(options["workers"], choose_gpus(options["gpus"]), options["gpus_per_job"])
-        self.log = folder / "warm-server.log"
         self.lifeline = Lifeline()
+        self._scratch = TemporaryDirectory(prefix="lengthwise-")
         self._running: dict[str, _Running] = {}
         self._server: WarmServer | None = None
         self._restarts = 0
@@ -70,7 +69,7 @@ class LocalLauncher:
     def server(self) -> WarmServer:
         """The warm server, started where there is none; the imports take it some seconds, which nobody waits for."""
         if self._server is None:
-            self._server = WarmServer(self.log, self.lifeline.environment)
+            self._server = WarmServer(Path(self._scratch.name) / "server.log", self.lifeline.environment)
         return self._server
 
     def refuse(self, jobs: Sequence[Job]) -> None:
@@ -130,6 +129,7 @@ class LocalLauncher:
         if self._server is not None:
             self._server.close()
         self.lifeline.release()
+        self._scratch.cleanup()
 
     # -- one job -----------------------------------------------------------------------------------------------
 
