@@ -52,6 +52,9 @@ def _check_component(slot: str, node: dict[str, Any], supplied: set[str]) -> Non
                 raise ConfigError(
                     f"{slot}.{key}={short(value)}: {target.__name__} takes {_worded(hints[key])} here"
                 )
+            for name, part in value.items() if isinstance(value, dict) else ():
+                if isinstance(part, dict) and "_target_" in part:  # a component made of named components
+                    _check_component(f"{slot}.{key}.{name}", part, supplied)
             continue
         names = f" It takes {', '.join(sorted(allowed))}." if allowed else " It takes none."
         raise ConfigError(

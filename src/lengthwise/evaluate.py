@@ -19,7 +19,7 @@ from lengthwise.evaluation.length import evaluation_id
 from lengthwise.measure import headline, measure, note
 from lengthwise.pipeline import prepare, start_of
 from lengthwise.runs import RunFolder, find_run, record_start
-from lengthwise.runs.identity import canonical
+from lengthwise.runs.identity import INTRODUCED, canonical
 from lengthwise.runs.tested import TRAINED
 
 _ALLOWED = ("evaluation", "pe")
@@ -99,7 +99,7 @@ def _apply(trained: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
                 f"{key}={value}: a finished run can be tested with other evaluation.* and pe.* options only"
                 f"{hint(key, [f'evaluation.{name}' for name in trained['evaluation']])}"
             )
-        if slot == "pe" and option not in trained["pe"]:
+        if slot == "pe" and option not in trained["pe"] and key not in INTRODUCED:  # some came after the run
             options = [f"pe.{name}" for name in trained["pe"] if not name.startswith("_")]
             raise ConfigError(
                 f"{key}={value}: this run's encoding takes {', '.join(options) or 'no options'}.{hint(key, options)}"

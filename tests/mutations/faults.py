@@ -26,6 +26,9 @@ MASKS = "tests/nn/test_masks.py"
 NUMERICS = "tests/nn/test_position_numerics.py"
 INIT = "tests/nn/test_initial_values.py"
 PLACEMENT = "tests/nn/test_norm_placement.py"
+REFERENCES = "tests/nn/test_position_references.py"
+STACKS = "tests/nn/test_position_stack.py"
+CHUNKS = "tests/nn/test_chunked_attention.py"
 STREAMS = "tests/keyed/test_random_streams.py"
 DATA = "tests/training/test_data.py"
 ITEMS = "tests/tasks/test_task_items.py"
@@ -277,8 +280,8 @@ POSITION = [
     Fault(
         "ALiBi's sign flipped",
         "nn/position/alibi.py",
-        "return -self.slopes",
-        "return self.slopes",
+        "return -behind * distances",
+        "return behind * distances",
         f"{NUMERICS}::test_alibi_weights_fall_with_distance[False]",
     ),
     Fault(
@@ -305,8 +308,8 @@ POSITION = [
     Fault(
         "one-row ALiBi in both directions",
         "nn/position/alibi.py",
-        "context.offsets().abs()[:, None]",
-        "-context.offsets()[:, None]",
+        "distances = offsets.abs()[..., None, :, :]",
+        "distances = -offsets[..., None, :, :]",
         f"{BATTERY}[scaled-alibi-{REVERSAL}]",
     ),
     Fault(
@@ -1259,10 +1262,196 @@ SEARCHING = [
     ),
 ]
 
+ENCODINGS = [
+    Fault(
+        "NTK without its exponent",
+        "nn/position/rotary.py",
+        "base * factor ** (self.turned / (self.turned - 2))",
+        "base * factor",
+        f"{REFERENCES}::test_ntk_keeps_the_fastest_angle_and_divides_the_slowest",
+    ),
+    Fault(
+        "YaRN and Llama-3 interpolate the fast angles",
+        "nn/position/rotary.py",
+        "w * (g + (1 - g) / factor)",
+        "w * (1 - g + g / factor)",
+        f"{REFERENCES}::test_interpolation_by_turns[llama3-4]",
+    ),
+    Fault(
+        "YaRN forgets its temperature",
+        "nn/position/rotary.py",
+        "(0.1 * math.log(factor) + 1) ** 2",
+        "(0.1 * math.log(factor) + 1)",
+        f"{REFERENCES}::test_interpolation_by_turns[yarn-32]",
+    ),
+    Fault(
+        "partial rotary drops what it does not turn",
+        "nn/position/rotary.py",
+        "torch.cat((turned, x[..., width:]), dim=-1)",
+        "torch.cat((turned, 0 * x[..., width:]), dim=-1)",
+        f"{REFERENCES}::test_a_fraction_of_the_columns_is_a_narrower_rotation[half]",
+    ),
+    Fault(
+        "xPos stretches keys as it stretches queries",
+        "nn/position/xpos.py",
+        "self._turn(k, keys, middle - keys)",
+        "self._turn(k, keys, keys - middle)",
+        f"{REFERENCES}::test_xpos_is_rotary_times_a_decay_by_distance",
+    ),
+    Fault(
+        "xPos counts from the start",
+        "nn/position/xpos.py",
+        "middle = (keys.amin(dim=1, keepdim=True) + keys.amax(dim=1, keepdim=True)) // 2",
+        "middle = keys.amin(dim=1, keepdim=True)",
+        f"{REFERENCES}::test_xpos_stays_finite_and_relative_far_out[dtype0]",
+    ),
+    Fault(
+        "ALiBi's sides exchanged",
+        "nn/position/alibi.py",
+        "offsets[..., None, :, :] > 0",
+        "offsets[..., None, :, :] < 0",
+        f"{REFERENCES}::test_alibi_with_separate_sides",
+    ),
+    Fault(
+        "KERPLE's clamp stops the gradient",
+        "nn/position/kerple.py",
+        "return values + (values.clamp(min=SMALLEST, max=largest) - values).detach()",
+        "return values.clamp(min=SMALLEST, max=largest)",
+        f"{REFERENCES}::test_kerple_learns_even_outside_its_range[log]",
+    ),
+    Fault(
+        "FIRE without its threshold",
+        "nn/position/fire.py",
+        "torch.maximum(numbers, threshold * self.threshold)",
+        "numbers",
+        f"{REFERENCES}::test_fire[0]",
+    ),
+    Fault(
+        "Shaw's vectors are not scaled with the keys",
+        "nn/position/shaw.py",
+        "context.scale * (q @",
+        "(q @",
+        f"{REFERENCES}::test_shaw[True-False]",
+    ),
+    Fault(
+        "Shaw's distances the wrong way round",
+        "nn/position/shaw.py",
+        "context.offsets().clamp(",
+        "(-context.offsets()).clamp(",
+        f"{REFERENCES}::test_shaw[True-False]",
+    ),
+    Fault(
+        "what an encoding adds to the values is lost",
+        "nn/attention/base.py",
+        "y if read is None else y + read.to(v.dtype)",
+        "y",
+        f"{REFERENCES}::test_shaw[True-True]",
+    ),
+    Fault(
+        "Transformer-XL without its sign",
+        "nn/position/transformer_xl.py",
+        "offsets = -context.offsets()",
+        "offsets = context.offsets()",
+        f"{REFERENCES}::test_transformer_xl[True-False]",
+    ),
+    Fault(
+        "Transformer-XL uses u for v",
+        "nn/position/transformer_xl.py",
+        "by_distance = (q + v)",
+        "by_distance = (q + u)",
+        f"{REFERENCES}::test_transformer_xl[False-False]",
+    ),
+    Fault(
+        "CoPE counts from the first key",
+        "nn/position/cope.py",
+        "gates.flip(-1).cumsum(-1).flip(-1)",
+        "gates.cumsum(-1)",
+        f"{REFERENCES}::test_cope",
+    ),
+    Fault(
+        "CoPE's gates see what lies ahead",
+        "nn/position/cope.py",
+        "if readable is not None:",
+        "if False:",
+        f"{BATTERY}[scaled-cope-{CAUSAL}]",
+    ),
+    Fault(
+        "the forget gate of the key counts",
+        "nn/position/forgetting.py",
+        "return sums[..., :, None] - sums[..., None, :]",
+        "return sums[..., :, None] - sums.roll(1, -1)[..., None, :]",
+        f"{REFERENCES}::test_forgetting",
+    ),
+    Fault(
+        "forget gates in half precision",
+        "nn/position/forgetting.py",
+        "enabled=False",
+        "enabled=torch.is_autocast_enabled('cpu')",
+        f"{REFERENCES}::test_forgetting_keeps_its_gates_in_float32",
+    ),
+    Fault(
+        "parts of a stack act in every layer",
+        "nn/position/stack.py",
+        "and index in self.where.get(name, (index,))",
+        "",
+        f"{STACKS}::test_layers_of_a_mixture",
+    ),
+    Fault(
+        "a shared part is built again in each layer",
+        "nn/position/stack.py",
+        "first.named()[name] if part.share else part",
+        "part",
+        f"{STACKS}::test_a_shared_part_is_one_module_and_another_is_not",
+    ),
+    Fault(
+        "a stack declares what any part keeps",
+        "nn/position/stack.py",
+        "ALL_SYMMETRIES.intersection(*(p.symmetries for p in parts))",
+        "frozenset().union(*(p.symmetries for p in parts))",
+        f"{STACKS}::test_a_stack_is_the_sum_of_its_biases_after_its_rotation",
+    ),
+    Fault(
+        "a component's parts are not checked",
+        "components.py",
+        'if isinstance(part, dict) and "_target_" in part:',
+        "if False:",
+        f"{STACKS}::test_wrong_parts_are_one_message[option]",
+    ),
+    Fault(
+        "options of older encodings rename their runs",
+        "runs/identity.py",
+        '    "pe.scaling": "none",\n',
+        "",
+        "tests/nn/test_position_identity.py::test_runs_from_before_the_options_keep_their_names[rotary-5c560eb74a]",
+    ),
+    Fault(
+        "chunks of attention let queries look ahead",
+        "nn/attention/chunked.py",
+        ">= q.shape[2]",
+        "> q.shape[2]",
+        f"{CHUNKS}::test_equal_to_the_whole_mask[7-7-True-False-True-3]",
+    ),
+    Fault(
+        "a learned bias gets the gradient of its mirror image",
+        "nn/attention/chunked.py",
+        "sums = _diagonals(dlogits.sum(dim=0))",
+        "sums = _diagonals(dlogits.sum(dim=0)).flip(-1)",
+        f"{CHUNKS}::test_equal_to_the_whole_mask[7-7-True-False-True-3]",
+    ),
+    Fault(
+        "long sequences forget their pads",
+        "nn/attention/chunked.py",
+        "        if allowed is not None:\n            mask = mask",
+        "        if False:\n            mask = mask",
+        f"{CHUNKS}::test_equal_to_the_whole_mask[7-7-False-True-True-3]",
+    ),
+]
+
 FAULTS = (
     *MASKING,
     *ATTENTION,
     *POSITION,
+    *ENCODINGS,
     *RANDOMNESS,
     *TASKS,
     *MEASURING,

@@ -28,6 +28,15 @@ SLOTS = {
         nn.ALiBi,
         nn.T5Bias,
         partial(nn.T5Bias, share=True),
+        nn.Kerple,
+        partial(nn.Kerple, kernel="power", share=True),
+        nn.FIRE,
+        nn.Sandwich,
+        nn.Shaw,
+        partial(nn.Shaw, values=False),
+        nn.TransformerXL,
+        partial(nn.PositionStack, parts={"a": partial(nn.Learned, max_length=32), "b": nn.T5Bias}),
+        partial(nn.PositionStack, parts={"a": nn.T5Bias}, skip_every=2),
     ],
     "norm": [nn.PostNorm, nn.SandwichNorm, nn.NoNorm],
     "norm_layer": [nn.RMSNorm],
@@ -40,6 +49,13 @@ SLOTS = {
     ],
     "activation": [nn.GELU, nn.SwiGLU],
 }
+CAUSAL = [
+    nn.XPos,
+    nn.CoPE,
+    nn.Forgetting,
+    partial(nn.PositionStack, parts={"a": nn.Sinusoidal, "b": nn.CoPE}),
+]
+"""Encodings for decoders alone."""
 SHAPES = [nn.Encoder, nn.Decoder, nn.EncoderDecoder]
 
 
@@ -74,7 +90,7 @@ def test_one_change_is_one_change(slot: str, shape) -> None:
     """Names, shapes and values outside the slot are equal to the bit, for every option of every slot."""
     base = outside(model(shape), slot)
     assert base
-    for option in SLOTS[slot]:
+    for option in SLOTS[slot] + (CAUSAL if slot == "position" and shape is nn.Decoder else []):
         other = outside(model(shape, **{slot: option}), slot)
         assert base.keys() == other.keys()
         for name, value in base.items():
@@ -215,4 +231,9 @@ def test_every_table_norm_and_bias_is_known_by_its_module() -> None:
                 is_matrix = isinstance(module, torch.nn.Linear) and name == "weight"
                 is_table = isinstance(module, torch.nn.Embedding)
                 is_norm = isinstance(module, torch.nn.LayerNorm | torch.nn.RMSNorm)
-                assert is_matrix or is_table or is_norm or name == "bias", (path, name, parameter.shape)
+                inside = any(
+                    isinstance(built.get_submodule(path[:end]), PositionEncoding)
+                    for end in (i for i, letter in enumerate(path + ".") if letter == ".")
+                )
+                known = is_matrix or is_table or is_norm or inside or name == "bias"
+                assert known, (path, name, parameter.shape)

@@ -14,7 +14,8 @@ from lengthwise.training.optim import adamw, owners, sgd
 
 
 def model_with(position):
-    return lw.Encoder(11, width=16, layers=2, heads=2, position=position, bias=True, trained_length=8)
+    shape = lw.Decoder if getattr(position, "needs_causal", False) else lw.Encoder
+    return shape(11, width=16, layers=2, heads=2, position=position, bias=True, trained_length=8)
 
 
 def classes() -> dict[str, type]:
@@ -29,8 +30,9 @@ def classes() -> dict[str, type]:
 
 
 def encodings():
+    parts = {"a": lw.Sinusoidal, "b": lw.TransformerXL}
     for name, cls in sorted(classes().items()):
-        yield pytest.param(cls, id=name)
+        yield pytest.param(partial(cls, parts=parts) if cls is lw.PositionStack else cls, id=name)
     yield pytest.param(partial(lw.position.Sinusoidal, combine="concat"), id="Sinusoidal-concat")
 
 

@@ -42,6 +42,17 @@ class Uniform:
 
 
 @dataclass(frozen=True)
+class Between:
+    """U(low, high)."""
+
+    low: float
+    high: float
+
+    def draw(self, generator: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        return generator.uniform(self.low, self.high, shape)
+
+
+@dataclass(frozen=True)
 class Fixed:
     """One value everywhere."""
 
@@ -72,7 +83,7 @@ class Table:
     """Token embeddings and learned positions."""
 
 
-Distribution = Normal | Uniform | Fixed
+Distribution = Normal | Uniform | Between | Fixed
 Role = Weight | Bias | Table
 
 

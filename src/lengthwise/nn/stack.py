@@ -86,24 +86,31 @@ class Stack(nn.Module):
         self.features = None if feature_dim is None else nn.Linear(feature_dim, width, bias=False)
         self.dropout = nn.Dropout(dropout)
 
-        sizes = Sizes(width, heads, key_dim, causal, trained_length)
+        sizes = Sizes(width, heads, key_dim, causal, trained_length, value_dim, layers)
         first: PositionEncoding = build("position.0", position, sizes)
-        _check_direction(first, causal)
-        on_embedding = first.acts_on == "embedding"
-        self.position = first if on_embedding else None
+        for part in first.parts():
+            _check_direction(part, causal)
+        self.position = first.on_embedding()
         self.width = first.output_width
 
-        def positions(kind: str, first: PositionEncoding, sizes: Sizes) -> list[PositionEncoding]:
-            """One encoding a layer, or the same for all."""
-            if first.share:
-                return [first] * layers
-            return [first, *(build(f"{kind}.{index}", position, sizes) for index in range(1, layers))]
+        def positions(
+            kind: str, first: PositionEncoding, sizes: Sizes, across: bool
+        ) -> list[PositionEncoding | None]:
+            """What acts in the attention of each layer."""
+            alone = first.share or first is self.position
+            built = [
+                first if alone or index == 0 else build(f"{kind}.{index}", position, sizes)
+                for index in range(layers)
+            ]
+            return [encoding.in_layer(index, first, across=across) for index, encoding in enumerate(built)]
 
-        here: list[Any] = [None] * layers if on_embedding else positions("position", first, sizes)
-        across: list[Any] = [None] * layers
-        if cross and first.cross and not on_embedding:
+        here = positions("position", first, sizes, False)
+        across: list[PositionEncoding | None] = [None] * layers
+        if cross and first.cross:
             both_ways = replace(sizes, causal=False)
-            across = positions("cross_position", build("cross_position.0", position, both_ways), both_ways)
+            across = positions(
+                "cross_position", build("cross_position.0", position, both_ways), both_ways, True
+            )
 
         def attention_layer(part: str, encoding: PositionEncoding | None) -> MultiHeadAttention:
             built: MultiHeadAttention = build(
@@ -150,14 +157,15 @@ class Stack(nn.Module):
         return self.layers[0].mlp_norm  # type: ignore[return-value]
 
     def encodings(self) -> list[PositionEncoding]:
-        """Every encoding module once."""
-        return [module for module in self.modules() if isinstance(module, PositionEncoding)]
+        """Every encoding module once; what puts several together stands for its parts."""
+        found = [module for module in self.modules() if isinstance(module, PositionEncoding)]
+        return [encoding for encoding in found if encoding.parts() == (encoding,)]
 
     def cross_encodings(self) -> list[PositionEncoding]:
         """Those that act between a decoder and its encoder."""
         layers: list[Layer] = list(self.layers)  # type: ignore[arg-type]
         across = [layer.cross_attention.position for layer in layers if layer.cross_attention is not None]
-        return [encoding for encoding in across if encoding is not None]
+        return [part for encoding in across if encoding is not None for part in encoding.parts()]
 
     def attentions(self) -> list[MultiHeadAttention]:
         return [module for module in self.modules() if isinstance(module, MultiHeadAttention)]

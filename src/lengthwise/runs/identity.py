@@ -31,7 +31,16 @@ RESULTS_VERSION = 1
 
 HASH_LENGTH = 10
 
-INTRODUCED: dict[str, Any] = {}
+INTRODUCED: dict[str, Any] = {
+    "pe.fraction": 1.0,
+    "pe.layout": "interleaved",
+    "pe.scaling": "none",
+    "pe.factor": 1.0,
+    "pe.original_length": None,
+    "pe.fast_turns": None,
+    "pe.slow_turns": None,
+    "pe.sides": "symmetric",
+}
 """Dotted key → the value at which it was introduced, i.e. what the code did before the key existed.
 
 A key at that value is left out of the identity, so that older folders keep their names. Never remove an entry.

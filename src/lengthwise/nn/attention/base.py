@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from lengthwise.nn.init import Role, Weight
 from lengthwise.nn.position.contract import ALL_SYMMETRIES, Context, PositionEncoding, head_width
 
-from . import kernel
+from . import chunked, kernel
 
 
 class MultiHeadAttention(nn.Module):
@@ -84,25 +84,34 @@ class MultiHeadAttention(nn.Module):
         """
         source = x if source is None else source
         context = Context(x.shape[1], source.shape[1]) if context is None else context
-        context = replace(context, queries_input=x, keys_input=source)
+        context = replace(context, queries_input=x, keys_input=source, scale=self.scale)
         q, k, v = self.project(x, source)
-        bias, explicit = None, type(self).normalise is not MultiHeadAttention.normalise
-        if self.position is not None:
-            q, k = self.position.rotate(q, k, context)
-            bias = self.position.bias(context)
-            explicit = explicit or self.position.uses("score")
-        dropout = self.dropout if self.training else 0.0
+        bias, by_distance, explicit = None, None, type(self).normalise is not MultiHeadAttention.normalise
+        position, dropout = self.position, self.dropout if self.training else 0.0
+        if position is not None:
+            q, k = position.rotate(q, k, context)
+            explicit = explicit or position.uses("score") or position.uses("read")
+            if not explicit and not dropout and chunked.worthwhile(q, k):
+                by_distance = position.by_distance(context)
+            if by_distance is None or maps is not None:
+                bias = position.bias(context)
         causal, allowed = context.causal, context.allowed
 
         if explicit or maps is not None:
             logits = kernel.logits(q, k, self.scale, bias)
-            if self.position is not None:
-                logits = self.position.score(logits, q, k, context)
+            if position is not None:
+                logits = position.score(logits, q, k, context)
             weights = self.normalise(kernel.masked(logits, causal=causal, allowed=allowed))
             if maps is not None:
                 maps.append(weights)
         if explicit:
-            return self.combine(F.dropout(weights, dropout).to(v.dtype) @ v)
+            weights = F.dropout(weights, dropout)
+            read = None if position is None else position.read(weights, context)
+            y = weights.to(v.dtype) @ v
+            return self.combine(y if read is None else y + read.to(v.dtype))
+        if by_distance is not None:
+            y = chunked.attend(q, k, v, by_distance, scale=self.scale, causal=causal, allowed=allowed)
+            return self.combine(y)
         y = kernel.fused(
             q, k, v, scale=self.scale, bias=bias, causal=causal, allowed=allowed, dropout=dropout
         )

@@ -42,7 +42,7 @@ class FixedAttention(MultiHeadAttention):
         super().__init__(width, heads, value_dim=value_dim, dropout=dropout, position=position)
         if key_dim is not None:
             raise ValueError(f"fixed attention has no keys: key_dim={key_dim} does not apply")
-        for hook in ("rotate", "score"):
+        for hook in ("rotate", "score", "read"):
             if self.position is not None and self.position.uses(hook):
                 raise ValueError(
                     f"fixed attention has no queries and keys for {type(self.position).__name__} to act on: "

@@ -37,6 +37,11 @@ class MergedAttention(MultiHeadAttention):
                 f"merged attention has neither values nor an output projection of its own: leave out "
                 f"value_dim and output_projection (got {value_dim}, {output_projection})"
             )
+        if position is not None and position.uses("read"):
+            raise ValueError(
+                f"merged attention has no values for {type(position).__name__} to add to: use an encoding that acts "
+                f"on queries and keys alone (pe=shaw has pe.values=false)"
+            )
         key_dim = key_dim or head_width(width, heads)
         self.scale = key_dim**-0.5
         self.query = nn.Linear(width, heads * key_dim, bias=bias)

@@ -36,6 +36,11 @@ class SharedAttention(MultiHeadAttention):
             raise ValueError(
                 f"shared attention has one projection: value_dim={value_dim} must equal key_dim={key_dim}"
             )
+        if position is not None and position.uses("read") and position.sizes.value_width != key_dim:
+            raise ValueError(
+                f"{type(position).__name__} adds vectors of width {position.sizes.value_width} to values of width "
+                f"{key_dim}: set value_dim to {key_dim}"
+            )
         self.shared = nn.Linear(width, heads * key_dim, bias=bias)
         self.output = output_map(width, heads, key_dim, bias=bias, projection=output_projection)
 

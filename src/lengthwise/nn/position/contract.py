@@ -1,7 +1,8 @@
 """The contract of a position encoding: what it is told, which hooks it may use, which facts it declares.
 
-An encoding overrides only the hooks it needs; the model asks which ones those are (`uses`). The first three
-keep the fused attention kernel, `score` needs the logits and takes the explicit path.
+An encoding overrides only the hooks it needs; the model asks which ones those are (`uses`). `embed`, `rotate` and
+`bias` (with `by_distance`, its lean form) keep the fused attention kernel; `score` needs the logits and `read` the
+weights, so these two take the explicit path.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ class Sizes:
     key_dim:        K, or None where it is left implicit (D/H); read `query_width`.
     causal:         whether a query sees only keys up to its own position.
     trained_length: the number of positions seen in training, or None where it is not known.
+    value_dim:      Dv, or None where it is left implicit (D/H); read `value_width`.
+    num_layers:     how many layers the model has, or None where it is not known.
     """
 
     width: int
@@ -50,12 +53,20 @@ class Sizes:
     key_dim: int | None = None
     causal: bool = False
     trained_length: int | None = None
+    value_dim: int | None = None
+    num_layers: int | None = None
 
     @property
     def query_width(self) -> int:
         """K, the width of one head's query. Raises ValueError where it is implicit and H does not divide
         D."""
         return head_width(self.width, self.heads) if self.key_dim is None else self.key_dim
+
+    @property
+    def value_width(self) -> int:
+        """Dv, the width of one head's value. Raises ValueError where it is implicit and H does not divide
+        D."""
+        return head_width(self.width, self.heads) if self.value_dim is None else self.value_dim
 
 
 @dataclass(frozen=True)
@@ -68,6 +79,7 @@ class Context:
     allowed:  (B, 1, Nq, Nk) bool, True = query may read key, or None where only `causal` says so.
     layer:    index of the layer, from 0.
     queries_input, keys_input: (B, N, D) what queries and keys are projected from.
+    scale:    the factor on q·k in the logits.
     """
 
     num_queries: int
@@ -80,6 +92,7 @@ class Context:
     layer: int = 0
     queries_input: Tensor | None = None
     keys_input: Tensor | None = None
+    scale: float = 1.0
 
     @property
     def device(self) -> torch.device:
@@ -112,6 +125,14 @@ class Context:
     def offsets(self) -> Tensor:
         """(B or 1, Nq, Nk) int64: key position minus query position."""
         return self.key_numbers()[:, None, :] - self.query_numbers()[:, :, None]
+
+    def readable(self) -> Tensor | None:
+        """(B or 1, 1, Nq, Nk) bool, True = query may read key, or None where every query may read every key."""
+        if self.allowed is not None or not self.causal:
+            return self.allowed
+        return torch.ones(self.num_queries, self.num_keys, dtype=torch.bool, device=self.device).tril()[
+            None, None
+        ]
 
 
 def _numbers(positions: Tensor | None, count: int, device: torch.device) -> Tensor:
@@ -182,6 +203,26 @@ class PositionEncoding(nn.Module):
         """Whether this class overrides `hook`."""
         return getattr(type(self), hook) is not getattr(PositionEncoding, hook)
 
+    def parts(self) -> tuple[PositionEncoding, ...]:
+        """What it is made of: itself, or the encodings that it puts together."""
+        return (self,)
+
+    def on_embedding(self) -> PositionEncoding | None:
+        """What acts on the embedding, or None."""
+        return self if self.acts_on == "embedding" else None
+
+    def in_layer(
+        self, index: int, first: PositionEncoding, *, across: bool = False
+    ) -> PositionEncoding | None:
+        """What acts in the attention of layer `index` (from 0), or None.
+
+        One module is built a layer; this is that layer's, `first` that of layer 0, whose modules are those of every
+        layer where they are shared. across: between a decoder and its encoder.
+        """
+        if self.acts_on == "embedding" or (across and not self.cross):
+            return None
+        return first if self.share else self
+
     def flags(self, num_positions: int) -> tuple[str, ...]:
         """What a reader of a result at that many positions must know."""
         return ()
@@ -198,6 +239,18 @@ class PositionEncoding(nn.Module):
         """(B or 1, H, Nq, Nk), added to the logits after scaling."""
         return None
 
+    def by_distance(self, context: Context) -> Tensor | None:
+        """(H, Nq+Nk-1), the same as `bias` where positions are 0…N-1 and it depends on the distance alone: entry
+        d is the bias at key minus query position d-(Nq-1). Long sequences then need no Nq×Nk array."""
+        return None
+
     def score(self, logits: Tensor, q: Tensor, k: Tensor, context: Context) -> Tensor:
-        """Any function of the logits (B, H, Nq, Nk) and the content, before masking."""
+        """Any function of the logits (B, H, Nq, Nk) and the content, before masking.
+
+        The logits are scale·q·k + bias, with q and k as `rotate` left them and `context.scale`.
+        """
         return logits
+
+    def read(self, weights: Tensor, context: Context) -> Tensor | None:
+        """(B, H, Nq, Nk) weights, after dropout -> (B, H, Nq, Dv), added to the weighted sum of values."""
+        return None

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from lengthwise.nn.init import Distribution, Normal
 
-from .contract import TRANSLATION, Context, PositionEncoding, Sizes
+from .contract import Context, Sizes
+from .distance import DistanceBias
 
 
 def bucket_starts(num_buckets: int, max_distance: int) -> list[int]:
@@ -25,7 +26,7 @@ def bucket_starts(num_buckets: int, max_distance: int) -> list[int]:
     return starts
 
 
-class T5Bias(PositionEncoding):
+class T5Bias(DistanceBias):
     """logit + b_h[bucket(m - n)], a learned table over buckets of distances; all distances ≥ `max_distance`
     share one.
 
@@ -33,8 +34,7 @@ class T5Bias(PositionEncoding):
     under every scheme: from 0.02 it barely learns in a short training.
     """
 
-    symmetries = frozenset({TRANSLATION})
-    paper = "Raffel et al. 2020, Exploring the Limits of Transfer Learning with a Unified Transformer"
+    paper = "Raffel et al. 2020, Exploring the Limits of Transfer Learning with a Unified Transformer, section 2.1"
 
     starts: Tensor
 
@@ -71,5 +71,5 @@ class T5Bias(PositionEncoding):
         near_to_far = torch.bucketize(distances, self.starts, right=True)
         return near_to_far if self.sizes.causal else near_to_far + self.buckets_behind * (offsets > 0)
 
-    def bias(self, context: Context) -> Tensor:
-        return self.table(self.buckets(context.offsets())).permute(0, 3, 1, 2)
+    def at(self, offsets: Tensor, context: Context) -> Tensor:
+        return self.table(self.buckets(offsets)).movedim(-1, -3)
