@@ -42,7 +42,12 @@ def main() -> None:
         short, long = (seconds_of(n, 1, f"{folder}/{n}") for n in (50, 150))
         steps = max(1, round(150 + (options.seconds - long) / ((long - short) / 100)))
         useful = statistics.mean(seconds_of(steps, seed, f"{folder}/useful") for seed in (1, 2, 3))
-        words = [*WORDS, f"trainer.max_steps={steps}", f"seed=range({options.runs})", f"sweep.workers={workers}"]
+        words = [
+            *WORDS,
+            f"trainer.max_steps={steps}",
+            f"seed=range({options.runs})",
+            f"sweep.workers={workers}",
+        ]
         began = time.perf_counter()
         command = [sys.executable, "-m", "lengthwise", "train", "-m", *words]
         subprocess.run(command, cwd=Path(folder), check=True, stdout=subprocess.DEVNULL)
