@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lengthwise import __version__, usage
+from lengthwise.console import never_fail
 from lengthwise.errors import LengthwiseError
 
 USAGE_ERROR = 2
@@ -18,6 +20,7 @@ INTERRUPTED = 130
 
 def main() -> int:
     """``lengthwise COMMAND …``."""
+    never_fail()
     name, arguments = (sys.argv[1] if len(sys.argv) > 1 else "--help"), sys.argv[2:]
     commands: dict[str, Any] = {
         "train": train,
@@ -76,14 +79,16 @@ def demo(arguments: Sequence[str] | None = None) -> int:
 
 def _command(name: str, arguments: Sequence[str] | None) -> int:
     """Run a command; errors meant for the user are one message, without a traceback, and exit code 2."""
+    never_fail()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if {"-h", "--help"} & set(given):
         print(getattr(usage, name)(), end="")
         return 0
     try:
-        from lengthwise import commands  # Hydra, and all that follows from it
+        with _working_folder_importable():
+            from lengthwise import commands  # Hydra, and all that follows from it
 
-        return getattr(commands, name)(given)
+            return getattr(commands, name)(given)
     except LengthwiseError as error:
         return _fail(str(error), USAGE_ERROR)
     except KeyboardInterrupt:
@@ -93,6 +98,21 @@ def _command(name: str, arguments: Sequence[str] | None) -> int:
         return FAILED
     except Exception as error:
         return _fail(f"{type(error).__name__}: {error}", FAILED)
+
+
+@contextlib.contextmanager
+def _working_folder_importable() -> Iterator[None]:
+    """A component may lie there, however we were started; last, so that it stands in for nothing."""
+    here = os.getcwd()
+    if here in map(os.path.abspath, sys.path):
+        yield
+        return
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(here)
 
 
 def _fail(message: str, code: int) -> int:

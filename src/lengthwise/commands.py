@@ -66,7 +66,8 @@ def _show(arguments: list[str], options: Any) -> int:
     """``--cfg job``, ``--info`` and the like: Hydra prints, nothing runs.  Raises ConfigError where it refuses."""
     register_schema()
     # Several values of a key are an axis: its first is enough to show what all cells share.
-    first = {text: values[0] for text, values in composer_of(options).axes(options.overrides).items()}
+    axes = composer_of(options).axes(options.overrides)
+    first = {text: values[0] for text, values in axes.items() if values}
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors reach us as exceptions
     own, sys.argv = sys.argv, [sys.argv[0], *(first.get(text, text) for text in arguments if text != "-m")]
     try:
@@ -128,7 +129,7 @@ def demo(arguments: list[str]) -> int:
         sweep = sweep_of(options)
         assert sweep is not None
         sweeps.append(sweep)
-        studies.append((compose([f"study={name}"])["study"], [entry.cell.name for entry in sweep.entries]))
+        studies.append((options.study, [entry.cell.name for entry in sweep.entries]))
         launcher = launcher or launcher_of(sweep, options)
         if hasattr(launcher, "server") and not all(entry.cell.folder.exists for entry in sweep.entries):
             launcher.server()  # it imports while we compose

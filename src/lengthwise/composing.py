@@ -6,22 +6,33 @@ Composing one configuration takes Hydra a tenth of a second or more, nearly all 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
+from hydra import version
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import ConfigCompositionException, MissingConfigException, OverrideParseException
+from hydra.errors import ConfigCompositionException, MissingConfigException
+from hydra.initialize import get_gh_backup, restore_gh_from_backup
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from lengthwise.config import CONFIG_NAME, GROUPS, check, explain, first_line, refuse_lists, register_schema
+from lengthwise.config import (
+    CONFIG_NAME,
+    GROUPS,
+    check,
+    explain,
+    parse_overrides,
+    refuse_lists,
+    register_schema,
+)
 from lengthwise.errors import ConfigError
 from lengthwise.paths import conf_dir
 
@@ -46,29 +57,17 @@ class Composer:
         register_schema()
         self.folder = os.path.abspath(folder or conf_dir())
         self.name = name or CONFIG_NAME
-        paths = ",".join(f"file://{os.path.abspath(path)}" for path in search)
-        self._search = [f"hydra.searchpath=[{paths}]"] if paths else []
+        self.search = [os.path.abspath(path) for path in search]
         self._bases: dict[tuple[str, ...], DictConfig] = {}
 
     def __call__(self, overrides: Sequence[str]) -> dict[str, Any]:
         """Raises ConfigError as the command line of a single run would."""
-        refuse_lists(overrides)
-        for text, values in self.axes(overrides).items():
-            if values != [text]:
-                key, _, value = text.partition("=")
-                raise ConfigError(
-                    f"{text}: several values are a sweep, with -m; one list is written {key}=[{value}]"
-                )
-        parsed = OverridesParser.create().parse_overrides(list(overrides))
-        choices = tuple(override.input_line or "" for override in parsed if not _is_value(override))
-        try:
-            if choices not in self._bases:
-                self._bases[choices] = self._compose(choices)
-            config = copy.deepcopy(self._bases[choices])
-            ConfigLoaderImpl._apply_overrides_to_config([o for o in parsed if _is_value(o)], config)
-        except (ConfigCompositionException, MissingConfigException, OmegaConfBaseException) as error:
-            raise ConfigError(explain(error)) from error
-        return check(config)
+        return check(self._composed(overrides))
+
+    def study(self, overrides: Sequence[str]) -> dict[str, Any]:
+        """The node ``study`` as its file has it: interpolations are each cell's own.  Raises ConfigError."""
+        node: Any = OmegaConf.to_container(self._composed(overrides).study, resolve=False)
+        return node
 
     def hydra_node(self, overrides: Sequence[str], name: str) -> dict[str, Any]:
         """Hydra's own node ``hydra.<name>`` (launcher, sweeper), in plain containers.  Raises ConfigError."""
@@ -79,30 +78,52 @@ class Composer:
             raise ConfigError(explain(error)) from error
         return node
 
-    def axes(self, overrides: Sequence[str]) -> dict[str, list[str]]:
-        """Each override with the overrides it stands for: several for ``seed=0,1`` or ``pe=glob(*)``, else itself.
+    def axes(self, overrides: Sequence[str]) -> dict[str, list[str] | None]:
+        """Each override with those that it stands for: some for ``seed=0,1`` or ``pe=glob(*)``, None for a plain one.
 
         Raises ConfigError for one that cannot be parsed, or that stands for no list of values.
         """
-        found: dict[str, list[str]] = {}
         with self._initialised():
-            parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
-            for text in overrides:
-                try:
-                    (override,) = parser.parse_overrides([text])
-                except OverrideParseException as error:
-                    raise ConfigError(
-                        f"{error.override}: {first_line(error)}. Overrides are written key=value."
-                    ) from error
-                found[text] = _values(text, override)
-        return found
+            loader = GlobalHydra.instance().config_loader()
+            parsed = parse_overrides(overrides, loader)
+            return {text: _values(text, override) for text, override in zip(overrides, parsed, strict=True)}
+
+    def _composed(self, overrides: Sequence[str]) -> DictConfig:
+        refuse_lists(overrides)
+        parsed = parse_overrides(overrides)
+        for override in parsed:
+            if override.is_sweep_override():
+                key, _, value = (override.input_line or "").partition("=")
+                raise ConfigError(
+                    f"{override.input_line}: several values are a sweep, with -m; one list is written {key}=[{value}]"
+                )
+        choices = tuple(override.input_line or "" for override in parsed if not _is_value(override))
+        try:
+            if choices not in self._bases:
+                self._bases[choices] = self._compose(choices)
+            config = copy.deepcopy(self._bases[choices])
+            ConfigLoaderImpl._apply_overrides_to_config([o for o in parsed if _is_value(o)], config)
+        except (ConfigCompositionException, MissingConfigException, OmegaConfBaseException) as error:
+            raise ConfigError(explain(error)) from error
+        return config
 
     def _compose(self, overrides: Sequence[str], *, hydra: bool = False) -> DictConfig:
         with self._initialised():
-            return hydra_compose(self.name, [*overrides, *self._search], return_hydra_config=hydra)
+            return hydra_compose(self.name, list(overrides), return_hydra_config=hydra)
 
-    def _initialised(self) -> Any:
-        return initialize_config_dir(self.folder, version_base="1.3")
+    @contextlib.contextmanager
+    def _initialised(self) -> Iterator[None]:
+        """Hydra ready to compose, with the folders of ``--config-dir`` where the command line puts them."""
+        backup = get_gh_backup()
+        version.setbase("1.3")
+        path = create_config_search_path(self.folder)
+        for folder in self.search:
+            path.prepend("command-line", f"file://{folder}", anchor="schema")  # which has to be the last
+        try:
+            Hydra.create_main_hydra2(task_name="lengthwise", config_search_path=path)
+            yield
+        finally:
+            restore_gh_from_backup(backup)
 
 
 def _is_value(override: Override) -> bool:
@@ -116,9 +137,9 @@ def _is_value(override: Override) -> bool:
     )
 
 
-def _values(text: str, override: Override) -> list[str]:
+def _values(text: str, override: Override) -> list[str] | None:
     if not override.is_sweep_override():
-        return [text]
+        return None
     if not override.is_discrete_sweep():
         raise ConfigError(f"{text}: an axis takes listed values, such as seed=0,1,2 or seed=range(0,10)")
     key = text.partition("=")[0]

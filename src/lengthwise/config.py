@@ -32,6 +32,9 @@ SLOTS = tuple(f.name for f in dataclasses.fields(Schema) if f.metadata.get("slot
 GROUPS = (*SLOTS, "model", "size", "data", "evaluation", "trainer", "callbacks", "wandb", "debug", "study")
 """Every config group."""
 
+STUDY_KEYS = ("name", "question", "description", "grids", "contrasts", "shows")
+"""What a study may say of itself, under ``study``; every other key of its file is one of the configuration."""
+
 HYDRA_KEYS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
 
 
@@ -45,7 +48,7 @@ def refuse_lists(overrides: Sequence[str]) -> None:
 
     Raises ConfigError, also for an override that cannot be parsed.
     """
-    for override in _parsed(overrides):
+    for override in parse_overrides(overrides):
         group = override.key_or_group
         if group not in GROUPS or override.is_sweep_override() or override.is_delete():
             continue
@@ -62,13 +65,22 @@ def refuse_lists(overrides: Sequence[str]) -> None:
             )
 
 
-def _parsed(overrides: Sequence[str]) -> list[Override]:
-    try:
-        return OverridesParser.create().parse_overrides(list(overrides))
-    except OverrideParseException as error:
-        raise ConfigError(
-            f"{error.override}: {first_line(error)}. Overrides are written key=value."
-        ) from error
+def parse_overrides(overrides: Sequence[str], loader: Any = None) -> list[Override]:
+    """Each override as Hydra understands it; `loader` is needed for ``glob(*)``.
+
+    Raises ConfigError for one that cannot be parsed.
+    """
+    parser = OverridesParser.create(config_loader=loader)
+    parsed = []
+    for text in overrides:
+        try:
+            parsed += parser.parse_overrides([text])
+        except OverrideParseException as error:
+            why = first_line(error)
+            if why.startswith("Lexer"):  # a letter or sign that it does not know
+                why = f"cannot be read; text with other letters or signs is quoted: \"{text.partition('=')[0]}='…'\""
+            raise ConfigError(f"{text}: {why}. Overrides are written key=value.") from error
+    return parsed
 
 
 def parse_values(arguments: Sequence[str], defaults: dict[str, Any]) -> dict[str, Any]:
@@ -108,6 +120,12 @@ def check(config: DictConfig | dict[str, Any]) -> dict[str, Any]:
             OmegaConf.merge(OmegaConf.structured(Schema), plain)
         except OmegaConfBaseException as error:
             raise ConfigError(explain(error)) from error
+    unknown = set(plain["study"]) - set(STUDY_KEYS)
+    if unknown:
+        name = sorted(unknown)[0]
+        raise ConfigError(
+            f"study.{name}: a study has no such key; it has {', '.join(STUDY_KEYS)}.{_closest(name, STUDY_KEYS)}"
+        )
     for part in ("data", "evaluation"):
         plain[part]["lengths"] = parse_lengths(plain[part]["lengths"], f"{part}.lengths")
     for seed in ("init_seed", "data_seed"):

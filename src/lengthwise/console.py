@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import sys
+
+
+def never_fail() -> None:
+    """A character that a terminal or a file cannot show becomes a question mark, never an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def say(text: str) -> None:

@@ -42,7 +42,14 @@ class Lifeline:
     @property
     def environment(self) -> dict[str, str]:
         """What a child needs in its environment: this lifeline besides those that we hang on ourselves."""
-        return {LIFELINES: os.pathsep.join([str(self.path), *_inherited()])}
+        # One whose file is gone cannot be hung on any more. We hang on it ourselves, and take the child along.
+        inherited = [name for name in _inherited() if os.path.exists(name)]
+        return {LIFELINES: os.pathsep.join([str(self.path), *inherited])}
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether processes can still be hung on it: what cleans temporary folders may have deleted its file."""
+        return self.path.exists()
 
     def release(self) -> None:
         """Let go. Harmless when repeated."""

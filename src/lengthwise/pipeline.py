@@ -23,6 +23,7 @@ from lengthwise.errors import ConfigError, LengthwiseError, RunError
 from lengthwise.evaluation.symmetry import probe
 from lengthwise.measure import headline, measure, note, record_symmetry, tested
 from lengthwise.nn import Transformer
+from lengthwise.process import adopt
 from lengthwise.runs import RunFolder, Status, describe_start, factors, record_start
 from lengthwise.runs.identity import run_hash
 from lengthwise.runs.tested import is_complete, other_precision, symmetry_length
@@ -95,6 +96,7 @@ def follow(path: str) -> int:
     Reasons meant for people reach the leader, which says them; what nobody foresaw leaves its traceback.
     """
     given = json.loads(Path(path).read_text(encoding="utf-8"))
+    adopt(given["path"])
     leave_signals_to_the_leader()
     prepare(given["config"])
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,21 +17,32 @@ from lengthwise.config import options as names
 from lengthwise.config import refuse_lists
 from lengthwise.errors import ConfigError
 from lengthwise.sweeps.cells import Cell
-from lengthwise.sweeps.grid import expand
+from lengthwise.sweeps.grid import expand, keys_of
 from lengthwise.sweeps.launcher import Launcher
 from lengthwise.sweeps.preflight import refuse_illegal
 from lengthwise.sweeps.sweep import Sweep
 
+_HYDRA = re.compile(r"[+~]*hydra([./](launcher|sweeper)\b|\.searchpath\b)")
+
 
 def parse(arguments: list[str]) -> Any:
-    """By Hydra's own parser, so that flags and overrides are told apart as Hydra will.  Raises ConfigError."""
+    """By Hydra's own parser, so that flags and overrides are told apart as Hydra will.
+
+    Raises ConfigError for what cannot be parsed, and for keys of Hydra's own that would be ignored.
+    """
     options = get_args_parser().parse_args(arguments, namespace=Namespace(arguments=arguments))
     refuse_lists(options.overrides)
+    for text in hydra_words(options.overrides)[0]:
+        if not _HYDRA.match(text):
+            raise ConfigError(
+                f"{text}: not used here. Runs go to outputs=FOLDER; of Hydra's own keys there are hydra/launcher, "
+                "hydra.launcher.…, hydra/sweeper, hydra.sweeper.… and hydra.searchpath"
+            )
     return options
 
 
 def sweep_of(options: Any) -> Sweep | None:
-    """The sweep of a multirun or of a study with grids; None for a single run.
+    """The sweep of a multirun or of a study with grids; None for a single run. `options.study` becomes the study's.
 
     Raises ConfigError for a cell that is wrong.
     """
@@ -43,14 +55,12 @@ def sweep_of(options: Any) -> Sweep | None:
 
 def _grid(options: Any) -> Sweep:
     """Every combination of the axes on the command line."""
-    composer, (_, rest) = composer_of(options), hydra_words(options.overrides)
-    axes = composer.axes(rest)
-    given = {key: values for key, values in _by_key(axes).items() if len(values) > 1}
-    fixed = [text for text, values in axes.items() if values == [text]]
+    composer, (_, words) = composer_of(options), hydra_words(options.overrides)
+    given, rest = _split(composer.axes(words), set())
     sweep = _sweep(
         "-".join(key.rpartition(".")[2] for key in given) or "sweep",
         composer,
-        [(cell, fixed) for cell in expand([{}], given)],
+        [(cell, rest) for cell in expand([{}], given)],
         command=options.arguments,
     )
     if (study := sweep.entries[0].cell.config["study"]).get("grids"):
@@ -67,24 +77,46 @@ def _study(options: Any) -> Sweep | None:
     """
     composer, (_, words) = composer_of(options), hydra_words(options.overrides)
     axes = composer.axes(words)
+    if several := next((t for t, values in axes.items() if t.startswith("study=") and values), None):
+        raise ConfigError(f"{several}: one study at a time")
     # Several values of a key are an axis of the study; its first is enough to compose what all cells share.
-    study = composer([values[0] for values in axes.values()])["study"]
+    study = options.study = composer.study([values[0] if values else text for text, values in axes.items()])
     if not study.get("grids"):
         for text, values in axes.items():
-            if len(values) > 1:
+            if values is not None:
                 raise ConfigError(f"{text}: several values are a sweep, with -m; this study has no grids")
         return None
-    rest = [text for text, values in axes.items() if values == [text]]
-    cells = expand(study["grids"], _by_key(axes))
+    given, rest = _split(axes, keys_of(study["grids"]))
     sweep = _sweep(
         study["name"],
         composer,
-        [(cell, [*(word for word in rest if word not in cell), "study.grids=null"]) for cell in cells],
+        [(cell, [*rest, "study.grids=null"]) for cell in expand(study["grids"], given)],
         study=study["name"],
         command=options.arguments,
     )
     print(f"study {study['name']}: {study.get('question', '')}", flush=True)
     return sweep
+
+
+def _split(axes: Mapping[str, list[str] | None], keys: set[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """What the command line gives for axes (those with values, and those of `keys`), and the overrides that all share.
+
+    Raises ConfigError for a key that is an axis and is given once more.
+    """
+    named = Counter(_key(text) for text in axes)
+    given: dict[str, list[str]] = {}
+    for text, values in axes.items():
+        if values is not None or _key(text) in keys:
+            if named[_key(text)] > 1:
+                raise ConfigError(
+                    f"{text}: {_key(text)} is given more than once; name all its values together"
+                )
+            given[_key(text)] = [text] if values is None else values
+    return given, [text for text in axes if _key(text) not in given]
+
+
+def _key(text: str) -> str:
+    return text.partition("=")[0].lstrip("+")
 
 
 def _sweep(
@@ -156,7 +188,3 @@ def hydra_words(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
     """What is for Hydra's own node, and the rest."""
     ours = [text for text in overrides if re.match(r"[+~]*hydra[./]", text)]
     return ours, [text for text in overrides if text not in ours]
-
-
-def _by_key(axes: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    return {text.partition("=")[0].lstrip("+"): list(values) for text, values in axes.items()}

@@ -19,11 +19,14 @@ from collections.abc import Callable
 from typing import Any
 
 from lengthwise import lifeline
+from lengthwise.process import adopt
 
 PAUSE = 0.02
 """Seconds between two looks at the children."""
 
-_PRELOAD = ("lengthwise.work", "lengthwise.pipeline", "lengthwise.inspection", "wandb.sdk.launch")
+_PRELOAD = ("lengthwise.work", "lengthwise.pipeline", "lengthwise.inspection")
+_LAZY = ("wandb.sdk.launch.inputs.internal", "requests", "torch.utils.serialization.config")
+"""What libraries import only when a job uses it."""
 
 
 def main() -> int:
@@ -33,6 +36,9 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher sees to its jobs
     for name in _PRELOAD:
         importlib.import_module(name)
+    for name in _LAZY:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()  # a child's collector then leaves the shared pages alone
     _Server(answers).serve()
@@ -61,7 +67,10 @@ class _Server:
             self.reap()
 
     def take(self, request: dict[str, Any]) -> None:
-        """Fork a process for a request, ``{"id", "do": "job" | "inspect", "file", "log", "environment", "cwd"}``."""
+        """Fork a process for a request.
+
+        ``{"id", "do": "job" | "inspect", "file", "log", "environment", "cwd", "path"}``.
+        """
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "ignore"
@@ -98,6 +107,7 @@ def _become(request: dict[str, Any], answers: Any) -> None:
         os.environ.clear()
         os.environ.update(request["environment"])
         os.chdir(request["cwd"])
+        adopt(request["path"])
         lifeline.watch()
         code = _duties()[request["do"]](request["file"])
     except BaseException:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import traceback
 from pathlib import Path
 from typing import Any
 
 from lengthwise import lifeline
-from lengthwise.errors import LengthwiseError, RunBusy
+from lengthwise.console import never_fail
+from lengthwise.errors import LengthwiseError, RunBusy, RunError
+from lengthwise.process import adopt
+from lengthwise.runs import RunFolder
+from lengthwise.runs.identity import source_hash, targets
 from lengthwise.sweeps.job import BUSY
 
 FAILED, REFUSED, INTERRUPTED = 1, 2, 130
@@ -27,19 +32,35 @@ def run_file(path: str | Path) -> int:
     another process's work, 130 interrupted. The reason goes to the file of last words.
     """
     lifeline.watch()
+    never_fail()
     job = json.loads(Path(path).read_text(encoding="utf-8"))
+    adopt(job["path"])
+    config = job["config"]
     try:
+        _refuse_another_run(config, job["run"])
         from lengthwise.pipeline import train
 
-        train(job["config"], ["train.py", *job["argv"]])
+        train(config, ["train.py", *job["argv"]])
     except BaseException as error:
-        code, reason = _verdict(error)
+        code, reason = _verdict(error, config)
         print(f"error: {reason}", file=sys.stderr, flush=True)
-        if _leads(job["config"]):
+        if _leads(config):
             with contextlib.suppress(OSError):
                 Path(job["last_words"]).write_text(reason, encoding="utf-8", errors="replace")
         return code
     return 0
+
+
+def _refuse_another_run(config: dict[str, Any], name: str) -> None:
+    """Raises RunError where the run is not the one that the sweep waits for, in the folder `name`."""
+    found = RunFolder.locate(config["outputs"], config).name
+    if found != name:
+        outside = ", ".join(target for target in targets(config) if source_hash([target]) is not None)
+        what = f"the source of {outside}" if outside else "the run's folder"
+        raise RunError(
+            f"{what} changed since the sweep was composed: it is now run {found}, not {name}; "
+            "the same command again begins with what there is now"
+        )
 
 
 def _leads(config: dict[str, Any]) -> bool:
@@ -51,15 +72,25 @@ def _leads(config: dict[str, Any]) -> bool:
     return True
 
 
-def _verdict(error: BaseException) -> tuple[int, str]:
+def _verdict(error: BaseException, config: dict[str, Any]) -> tuple[int, str]:
     if isinstance(error, RunBusy):
         return BUSY, str(error)
     if isinstance(error, LengthwiseError):
         return REFUSED, str(error)
+    if isinstance(error, KeyboardInterrupt | SystemExit) and (why := _interruption(config)):
+        return INTERRUPTED, why  # who asked, and why
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED, "interrupted"
-    if isinstance(error, SystemExit):
-        code = error.code if isinstance(error.code, int) else FAILED
-        return code, f"exited with code {error.code} before the end"
+    if isinstance(error, SystemExit):  # its code means nothing to a launcher, whichever it is
+        return FAILED, f"exited with code {error.code} before the end"
     traceback.print_exception(error)
     return FAILED, f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def _interruption(config: dict[str, Any]) -> str | None:
+    """What this process entered in the run's status as the reason of its interruption."""
+    with contextlib.suppress(LengthwiseError):
+        status = RunFolder.locate(config["outputs"], config).status()
+        if status.state == "interrupted" and (status.owner or {}).get("pid") == os.getpid():
+            return status.reason
+    return None

@@ -56,7 +56,7 @@ def test_its_contrasts_name_its_variants_and_lengths_it_tests(folder: Path) -> N
 def test_norm_placement_tells_its_three_cells_apart() -> None:
     assert labels("norm_placement") == {
         "learned norm=post warmup_steps=0",
-        "learned norm=post warmup_steps=100",
+        "learned norm=post warmup_steps=50",
         "learned norm=pre warmup_steps=0",
     }
 

@@ -47,6 +47,8 @@ RUN = "tests/cli/test_pipeline.py"
 SWEEP = "tests/sweeps/test_sweep.py"
 JOBS = "tests/sweeps/test_jobs.py"
 SLOTS = "tests/sweeps/test_slots.py"
+LOCAL = "tests/sweeps/test_local.py"
+LIFELINE = "tests/sweeps/test_lifeline.py"
 SLURM_ANSWERS = "tests/slurm/test_slurm_refusals.py"
 SLURM_TASK = "tests/slurm/test_slurm_task.py"
 STATISTICS = "tests/report/test_report_statistics.py"
@@ -1106,6 +1108,90 @@ SLURM = [
 
 SWEEPS = [
     Fault(
+        "waiting for the warm server counts as a job's time",
+        "sweeps/local.py",
+        "            if running.pid is None:\n                continue",
+        "            if False:\n                continue",
+        f"{LOCAL}::test_the_time_of_a_job_begins_when_it_is_forked",
+    ),
+    Fault(
+        "a job that takes the warm server along starts for ever",
+        "sweeps/local.py",
+        "again=running.again or running.pid is not None",
+        "again=False",
+        f"{LOCAL}::test_jobs_of_a_warm_server_that_dies_start_once_more",
+    ),
+    Fault(
+        "a job that is being stopped starts again with a new warm server",
+        "sweeps/local.py",
+        "if self._stopping or running.kill_at",
+        "if running.kill_at",
+        f"{LOCAL}::test_what_is_being_stopped_does_not_start_again",
+    ),
+    Fault(
+        "a job that could not be started keeps its slots",
+        "sweeps/local.py",
+        "            self.slots.give_back(running.share)\n            self._ended.append(Ended(job, None, f",
+        "            self._ended.append(Ended(job, None, f",
+        f"{LOCAL}::test_a_job_that_cannot_be_started_fails_alone[cold]",
+    ),
+    Fault(
+        "a sweep under nohup ends with its terminal",
+        "sweeps/signals.py",
+        "is not signal.SIG_IGN]",
+        "is not None]",
+        f"{LOCAL}::test_signals_that_are_ignored_stay_so",
+    ),
+    Fault(
+        "a module in the working folder hides one of Python's own from a job",
+        "process.py",
+        "places[:first]",
+        "places",
+        f"{LOCAL}::test_another_process_finds_what_this_one_does_in_its_order",
+    ),
+    Fault(
+        "a cleaned temporary folder ends the ranks of a job",
+        "lifeline.py",
+        "if os.path.exists(name)]",
+        "if name]",
+        f"{LIFELINE}::test_one_whose_file_was_cleaned_away_does_not_end_what_starts_later",
+    ),
+    Fault(
+        "a job that exits with the code for busy is waited for",
+        "work.py",
+        'return FAILED, f"exited with',
+        'return error.code, f"exited with',
+        f"{JOBS}::test_what_exits_is_neither_busy_nor_done[75]",
+    ),
+    Fault(
+        "a job trains a run that the sweep does not look at",
+        "work.py",
+        "if found != name:",
+        "if False:",
+        f"{JOBS}::test_a_component_that_changed_since_is_not_another_runs_result",
+    ),
+    Fault(
+        "two devices share half a GPU",
+        "sweeps/slots.py",
+        "if 0 < needed < job.devices > 1:",
+        "if False:",
+        f"{SLOTS}::test_what_can_never_run_is_refused",
+    ),
+    Fault(
+        "a job that fails to train afresh counts as done",
+        "sweeps/sweep.py",
+        '(not entry.cell.config["overwrite"] and _is_complete(entry))',
+        "_is_complete(entry)",
+        f"{JOBS}::test_a_job_that_fails_to_train_afresh_is_not_done_because_it_once_was",
+    ),
+    Fault(
+        "a grid's interpolation is resolved once for all cells",
+        "composing.py",
+        "to_container(self._composed(overrides).study, resolve=False)",
+        "to_container(self._composed(overrides).study, resolve=True)",
+        "tests/config/test_study_grids.py::test_an_interpolation_in_a_grid_is_each_cells_own",
+    ),
+    Fault(
         "a sweep trains again what is done",
         "sweeps/preflight.py",
         "if is_complete(folder, config):",
@@ -1115,7 +1201,7 @@ SWEEPS = [
     Fault(
         "an exit code of zero is taken for done",
         "sweeps/sweep.py",
-        "if done and (ended.code == 0 or _is_complete(entry)):",
+        'if done and (ended.code == 0 or (not entry.cell.config["overwrite"] and _is_complete(entry))):',
         "if ended.code == 0:",
         f"{JOBS}::test_an_exit_code_of_zero_is_not_done",
     ),

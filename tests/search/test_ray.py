@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lengthwise.errors import ConfigError
+from lengthwise.process import python_path
 from lengthwise.sweeps import ray_cluster
 from lengthwise.sweeps.job import Job
 from lengthwise.sweeps.launcher import Ended
@@ -155,7 +156,7 @@ def test_a_job_gets_our_variables_but_not_our_lifelines(monkeypatch: pytest.Monk
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     taken = ray_cluster._own_environment()
-    assert taken["WANDB_API_KEY"] == "k" and taken["PYTHONPATH"] == "p"
+    assert taken["WANDB_API_KEY"] == "k" and taken["PYTHONPATH"] == python_path()
     assert not {"LENGTHWISE_LIFELINES", "HOSTNAME", "RANK"} & set(taken)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,11 +68,28 @@ def test_what_is_wrong_is_named(composer: Composer, word: str, says: str) -> Non
 
 def test_axes(composer: Composer) -> None:
     axes = composer.axes(
-        ["pe=glob(*o*,exclude=n*)", "seed=range(0,3)", "norm=pre,post", "data.lengths=[4,5]"]
+        ["pe=glob(*a*,exclude=[s*,t*,l*])", "seed=range(0,3)", "norm=pre,post", "data.lengths=[4,5]"]
     )
-    assert axes["pe=glob(*o*,exclude=n*)"] == ["pe=rotary", "pe=sinusoidal"]
+    assert axes["pe=glob(*a*,exclude=[s*,t*,l*])"] == [
+        "pe=alibi",
+        "pe=binary",
+        "pe=rotary",
+        "pe=unit_interval",
+    ]
     assert axes["seed=range(0,3)"] == ["seed=0", "seed=1", "seed=2"]
     assert axes["norm=pre,post"] == ["norm=pre", "norm=post"]
-    assert axes["data.lengths=[4,5]"] == ["data.lengths=[4,5]"]
+    assert axes["data.lengths=[4,5]"] is None
     with pytest.raises(ConfigError, match="listed values"):
         composer.axes(["optimizer.lr=interval(0,1)"])
+
+
+def test_folders_of_ones_own_are_searched(tmp_path: Path) -> None:
+    (tmp_path / "pe").mkdir()
+    (tmp_path / "pe" / "mine.yaml").write_text(
+        "_target_: lengthwise.nn.position.none.NoPosition\n_partial_: true\n"
+    )
+    composer = Composer(search=[str(tmp_path)])
+    assert composer(["pe=mine"])["pe"]["_target_"].endswith("NoPosition")
+    assert composer.axes(["pe=glob(mi*)"]) == {"pe=glob(mi*)": ["pe=mine"]}
+    with pytest.raises(ConfigError, match="mine"):
+        Composer()(["pe=mine"])

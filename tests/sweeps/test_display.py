@@ -65,11 +65,13 @@ def test_no_time_is_told_before_anything_like_it_was_run(
 ) -> None:
     show_plan(entries, Pace(tmp_path), 2)
     assert "no run like these yet" in capsys.readouterr().out
-    cell = {"run": "x", "parameters": 110_000, "seconds": 9.0, "steps": 300}
-    other = {"run": "y", "parameters": 9_000_000, "seconds": 900.0, "steps": 300}
-    short = {"run": "z", "parameters": 100_000, "seconds": 6.0, "steps": 4}
+    about = {"overrides": [], "axes": None, "state": "done", "reason": None, "max_steps": 300, "ended": None}
+    known = [("x", 110_000, 9.0, 300), ("y", 9_000_000, 900.0, 300), ("z", 100_000, 6.0, 4)]
+    names = ("run", "parameters", "seconds", "steps")
+    cells = [{**about, **dict(zip(names, values, strict=True))} for values in known]
+    record = {"format": 1, "id": "old", "study": None, "command": [], "updated": "", "cells": cells}
     (tmp_path / "sweeps").mkdir()
-    (tmp_path / "sweeps" / "old.json").write_text(json.dumps({"id": "old", "cells": [cell, other, short]}))
+    (tmp_path / "sweeps" / "old.json").write_text(json.dumps(record))
     pace = Pace(tmp_path)
     assert pace.seconds(entries[0]) == pytest.approx(9.0)
     assert pace.remaining(entries, at_once=2) == pytest.approx(9.0)

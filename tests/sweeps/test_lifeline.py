@@ -52,6 +52,16 @@ def test_without_a_lifeline_it_runs_to_its_own_end() -> None:
         assert process.wait(5) == 0
 
 
+def test_one_whose_file_was_cleaned_away_does_not_end_what_starts_later(monkeypatch) -> None:
+    with Lifeline() as outer:
+        monkeypatch.setenv(LIFELINES, outer.environment[LIFELINES])
+        assert outer.is_intact
+        outer.path.unlink()
+        assert not outer.is_intact
+        with Lifeline() as inner, watching(inner.environment, seconds=0.1) as process:
+            assert process.wait(5) == 0
+
+
 def test_lifelines_add_up(monkeypatch) -> None:
     outer = Lifeline()
     monkeypatch.setenv(LIFELINES, outer.environment[LIFELINES])

@@ -86,7 +86,13 @@ def test_what_can_never_run_is_refused() -> None:
         Slots(8, ["0", "1"], gpus_per_job=4).refuse(job())
     with pytest.raises(ConfigError, match=r"trainer\.nodes=2"):
         Slots(8, ["0", "1"]).refuse(job(nodes=2))
+    with pytest.raises(ConfigError, match=r"trainer\.devices=2 with sweep\.gpus_per_job=0\.5"):
+        Slots(8, ["0", "1"], gpus_per_job=0.5).refuse(job(devices=2))
+    with pytest.raises(ConfigError, match=r"gpus_per_job=1\.5 for trainer\.devices=1: .* as 1 or 2"):
+        Slots(8, ["0", "1"], gpus_per_job=1.5).refuse(job())
     Slots(8, ["0", "1"]).refuse(job(devices=2))
+    Slots(8, ["0", "1"], gpus_per_job=2).refuse(job())
+    Slots(8, ["0", "1"], gpus_per_job=0.5).refuse(job(devices=2, accelerator="cpu"))
 
 
 def test_gpus_are_chosen_among_the_visible(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from lengthwise.paths import study_dirs
 
@@ -51,6 +51,10 @@ class StudySource(ConfigSource):
             header = self._get_header_dict(stream.read(512))
             stream.seek(0)
             config = OmegaConf.load(stream)
+        # A study sets keys of the whole configuration; its own are below `study`.
+        header["package"] = header.get("package") or "_global_"
+        if isinstance(config, DictConfig) and isinstance(config.get("study"), DictConfig):
+            config.study.setdefault("name", name)
         return ConfigResult(config=config, path=str(path), provider=self.provider, header=header)
 
     def is_group(self, config_path: str) -> bool:

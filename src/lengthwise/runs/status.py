@@ -141,5 +141,5 @@ def _parse(path: Path) -> Status:
 
 def _damaged(path: Path, why: str) -> RunError:
     return RunError(
-        f"{path} is damaged ({why}). Run the same command again with overwrite=true, or delete the folder."
+        f"{path} is damaged ({why}). Delete the folder, or run this one again with overwrite=true."
     )

@@ -49,9 +49,19 @@ def refuse_collisions(cells: Sequence[Cell]) -> None:
         if path in seen:
             first, second = set(seen[path].overrides), set(cell.overrides)
             axes = sorted({text.partition("=")[0].lstrip("+") for text in first ^ second}) or ["nothing"]
-            label = "-".join(f"${{{axis}}}" for axis in axes)
+            usable = [axis for axis in axes if not isinstance(_value(cell.config, axis), dict | list)]
+            label = "-".join(f"${{{axis}}}" for axis in usable)
+            way_out = f"add 'run.label={label}'" if label else "give each a run.label of its own"
             raise ConfigError(
                 f"two cells of the sweep are the same run: they differ in {', '.join(axes)} only, which does not "
-                f"make another run. To keep them apart add 'run.label={label}'"
+                f"make another run. To keep them apart {way_out}"
             )
         seen[path] = cell
+
+
+def _value(config: dict[str, Any], key: str) -> Any:
+    """What `key`, with dots, has; a mapping where there is no such key."""
+    value: Any = config
+    for part in key.split("."):
+        value = value.get(part, {}) if isinstance(value, dict) else {}
+    return value

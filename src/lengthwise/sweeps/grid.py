@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
 from lengthwise.errors import ConfigError
 
 
@@ -15,8 +17,8 @@ def expand(grids: Sequence[Mapping[str, Any]], given: Mapping[str, Sequence[str]
     Args:
         grids: each maps a key to one value (fixed in that grid) or to a list of values (an axis). Keys joined by a
             comma vary together: ``"pe,model.heads": [[rotary, 4], [alibi, 8]]``. The cells are those of all grids.
-        given: from the command line, key to overrides; they replace the axis or value of the same key, and several
-            overrides of a key that a grid does not have are a further axis.
+        given: from the command line, key to overrides; they replace the axis or value of the same key, or are a
+            further axis.
 
     Raises ConfigError for a grid that is not a mapping, an axis without values, or rows of unequal width.
     """
@@ -27,13 +29,16 @@ def expand(grids: Sequence[Mapping[str, Any]], given: Mapping[str, Sequence[str]
         axes: dict[str, list[list[str]]] = {}
         for key, value in grid.items():
             axes[key] = _axis(str(key), value, given)
-        known = {part for key in axes for part in _parts(key)}
         for key, texts in given.items():
-            if key in known or len(texts) > 1:
-                axes[key] = [[text] for text in texts]
+            axes[key] = [[text] for text in texts]
         for rows in itertools.product(*axes.values()):
             cells[tuple(itertools.chain(*rows))] = None
     return [list(cell) for cell in cells]
+
+
+def keys_of(grids: Sequence[Any]) -> set[str]:
+    """Every key that some grid sets."""
+    return {part for grid in grids if isinstance(grid, Mapping) for key in grid for part in _parts(str(key))}
 
 
 def _parts(key: str) -> list[str]:
@@ -66,4 +71,22 @@ def _text(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list):
         return "[" + ",".join(map(_text, value)) + "]"
-    return str(value)
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{key}:{_text(item)}" for key, item in value.items()) + "}"
+    return _quoted(value) if isinstance(value, str) else str(value)
+
+
+def _quoted(text: str) -> str:
+    """`text` as an override takes it: as it is where Hydra reads it as just that, else in quotes."""
+    try:
+        (override,) = OverridesParser.create().parse_overrides([f"key={text}"])
+        if (
+            not override.is_sweep_override()
+            and override.value() == text
+            and isinstance(override.value(), str)
+        ):
+            return text
+    except Exception:  # what its lexer does not know
+        pass
+    escaped = text.replace("'", "\\'")
+    return f"'{escaped}'"

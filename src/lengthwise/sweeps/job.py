@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lengthwise.process import import_path, python_path
 from lengthwise.runs import RunFolder
 from lengthwise.runs.atomic import write_atomic
 
@@ -33,7 +34,7 @@ class Job:
     """One cell, ready for any launcher.
 
     name:   of the run's folder. config: checked. argv: overrides, for the run's record.
-    file:   holds the above, for the process to read. log: takes what it prints.
+    file:   holds the above, and where modules are found, for the process to read. log: takes what it prints.
     """
 
     name: str
@@ -69,7 +70,13 @@ class Job:
 
     def write(self) -> None:
         """Write `file`, and forget earlier last words.  Raises RunError where that cannot be done."""
-        content = {"argv": self.argv, "config": self.config, "last_words": str(self.last_words.resolve())}
+        content = {
+            "run": self.name,
+            "config": self.config,
+            "argv": self.argv,
+            "last_words": str(self.last_words.resolve()),
+            "path": import_path(),  # a component may lie anywhere
+        }
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(self.file, json.dumps(content).encode())
@@ -83,16 +90,17 @@ class Job:
 
     def command(self) -> list[str]:
         """Runs it as a fresh process."""
-        return [sys.executable, "-u", "-m", "lengthwise", "job", str(self.file.resolve())]
+        return [sys.executable, "-u", "-P", "-m", "lengthwise", "job", str(self.file.resolve())]
 
 
 def clean_environment() -> dict[str, str]:
-    """This process' environment without what would make a job take itself for a rank of something."""
-    return {
+    """This process' environment without what would make a job take itself for a rank of something; Python finds us."""
+    kept = {
         key: value
         for key, value in os.environ.items()
         if key not in _RANK_VARIABLES and not key.startswith(_RANK_PREFIXES)
     }
+    return {**kept, "PYTHONPATH": python_path()}
 
 
 def describe_exit(code: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,12 +18,19 @@ STATES = (DONE, RUNNING, FAILED, INTERRUPTED, WAITING)
 
 
 def cell_state(outputs: str | Path, cell: dict[str, Any]) -> tuple[str, str | None, int]:
-    """State, reason and steps of a recorded cell. Where its run has no status, what its sweep last knew."""
+    """State, reason and steps of a recorded cell, as its run says; a failure that the sweep saw since stands."""
     try:
         status = RunFolder(Path(outputs) / "runs" / cell["run"]).status()
     except RunError:
-        known = cell.get("state")
-        return (FAILED, cell.get("reason"), 0) if known == FAILED else (WAITING, None, 0)
+        return (FAILED, cell["reason"], 0) if cell["state"] == FAILED else (WAITING, None, 0)
+    if (
+        cell["state"] == FAILED
+        and status.state != RUNNING
+        and (status.updated or "") <= (cell["ended"] or "")
+    ):
+        return FAILED, cell["reason"], status.steps
+    if status.state == DONE and (status.max_steps or 0) < cell["max_steps"]:
+        return WAITING, None, status.steps  # done, and asked for more since
     return status.state, status.reason, status.steps
 
 
@@ -72,7 +80,7 @@ def _print_all(sweeps: Sequence[dict[str, Any]]) -> None:
 
 
 def _print_one(content: dict[str, Any]) -> None:
-    say(f"{content['id']}: python train.py {' '.join(content.get('command') or [])}")
+    say(f"{content['id']}: python train.py {shlex.join(content['command'])}")
     rows = [("state", "steps", "cell", "run")]
     for cell in content["cells"]:
         text = " ".join(cell["overrides"] if cell.get("axes") is None else cell["axes"])

@@ -16,6 +16,7 @@ from typing import Any
 
 from lengthwise.errors import RunError
 from lengthwise.lifeline import Lifeline
+from lengthwise.runs.atomic import explain
 from lengthwise.sweeps.job import Job, clean_environment
 from lengthwise.sweeps.launcher import Ended
 from lengthwise.sweeps.slots import Share, Slots, choose_gpus
@@ -24,19 +25,21 @@ from lengthwise.sweeps.warm import WarmServer
 GRACE = 10.0
 """Seconds that a job has to come to its end when it is asked to."""
 
-_RESTARTS = 3
+_DEATHS = 3
+"""Of the warm server, until jobs do without it."""
 
 
 @dataclass
 class _Running:
     job: Job
     share: Share
-    began: float
+    began: float = 0.0
     process: subprocess.Popen[bytes] | None = None  # None: forked by the warm server
     pid: int | None = None
     reason: str | None = None
     kill_at: float | None = None
     signalled: bool = False
+    again: bool = False  # once more, since the warm server took it along
 
 
 class LocalLauncher:
@@ -53,11 +56,13 @@ class LocalLauncher:
     def __init__(self, options: Mapping[str, Any], folder: Path) -> None:
         self.options = options
         self.slots = Slots(options["workers"], choose_gpus(options["gpus"]), options["gpus_per_job"])
-        self.lifeline = Lifeline()
+        self._lifelines = [Lifeline()]
         self._scratch = TemporaryDirectory(prefix="lengthwise-")
         self._running: dict[str, _Running] = {}
+        self._ended: list[Ended] = []  # that never began
         self._server: WarmServer | None = None
-        self._restarts = 0
+        self._deaths = 0
+        self._stopping = False
         # Forking a process with a GPU driver's or Apple's frameworks loaded is asking for trouble.
         self.warm = options["start"] == "warm" or (options["start"] == "auto" and sys.platform == "linux")
 
@@ -65,6 +70,13 @@ class LocalLauncher:
     def at_once(self) -> float:
         """Jobs that fit at a time, if each takes one slot."""
         return self.slots.capacity
+
+    @property
+    def lifeline(self) -> Lifeline:
+        """For the processes to come: another one where the file of the last is gone, which still holds its own."""
+        if not self._lifelines[-1].is_intact:
+            self._lifelines.append(Lifeline())
+        return self._lifelines[-1]
 
     def server(self) -> WarmServer:
         """The warm server, started where there is none; the imports take it some seconds, which nobody waits for."""
@@ -82,29 +94,32 @@ class LocalLauncher:
             share = self.slots.take(job)
             if share is None:
                 break  # in order: a large job is not starved by small ones
-            self._start(job, share)
+            self._start(_Running(job, share))
             started.append(job)
         return started
 
     def poll(self) -> list[Ended]:
         ended: list[Ended] = []
         if self._server is not None:
+            alive = self._server.is_alive  # first, so that nothing it has said is missed
             for answer in self._server.answers():
                 if "started" in answer:
                     if running := self._running.get(answer["started"]):
                         running.pid, running.began = answer["pid"], time.monotonic()
                 elif answer["ended"] in self._running:
                     ended.append(self._end(answer["ended"], answer["code"]))
-            if not self._server.is_alive:
-                ended += self._server_died()
+            if not alive:
+                self._server_died()
         for name, running in list(self._running.items()):
             if running.process is not None and _has_ended(running.process):
                 _kill_group(running.process.pid)  # ranks that outlived the first
                 ended.append(self._end(name, running.process.wait()))
         self._enforce_time_limit()
-        return ended
+        never, self._ended = self._ended, []
+        return [*ended, *never]
 
     def stop(self, grace: float = GRACE) -> None:
+        self._stopping = True
         deadline = time.monotonic() + grace
         for running in self._running.values():
             _signal(running.pid, signal.SIGINT)
@@ -124,25 +139,38 @@ class LocalLauncher:
             time.sleep(self.interval)
 
     def close(self) -> None:
-        for running in self._running.values():
-            _kill_group(running.pid)
-        if self._server is not None:
-            self._server.close()
-        self.lifeline.release()
-        self._scratch.cleanup()
+        with contextlib.ExitStack() as last:  # whatever one of them meets, the others are done
+            last.callback(self._scratch.cleanup)
+            for lifeline in self._lifelines:
+                last.callback(lifeline.release)
+            if self._server is not None:
+                last.callback(self._server.close)
+            for running in self._running.values():
+                last.callback(_kill_group, running.pid)
 
     # -- one job -----------------------------------------------------------------------------------------------
 
-    def _start(self, job: Job, share: Share) -> None:
+    def _start(self, running: _Running) -> None:
+        """Start a job that has its share; one that cannot be ends alone, with the reason, at the next look."""
+        job = running.job
+        try:
+            self._launch(running)
+        except (OSError, RunError) as error:
+            self.slots.give_back(running.share)
+            self._ended.append(Ended(job, None, f"could not be started: {_in_words(error)}"))
+        else:
+            self._running[job.name] = running
+
+    def _launch(self, running: _Running) -> None:
+        job = running.job
         job.write()
-        environment = {**clean_environment(), **self.lifeline.environment, **share.environment}
-        running = _Running(job, share, time.monotonic())
-        self._running[job.name] = running
-        if self.warm and job.devices == 1:
-            with contextlib.suppress(RunError):  # it is gone: the next look deals with that
-                self.server().ask(job.name, "job", job.file, job.log, environment)
-            return
+        environment = {**clean_environment(), **self.lifeline.environment, **running.share.environment}
+        running.began = time.monotonic()
         with job.log.open("ab") as log:
+            if self.warm and job.devices == 1:
+                with contextlib.suppress(RunError):  # it is gone: the next look deals with that
+                    self.server().ask(job.name, "job", job.file, job.log, environment)
+                return
             running.process = subprocess.Popen(
                 job.command(),
                 stdin=subprocess.DEVNULL,
@@ -161,6 +189,8 @@ class LocalLauncher:
     def _enforce_time_limit(self) -> None:
         limit, now = self.options["time_limit"], time.monotonic()
         for running in self._running.values():
+            if running.pid is None:
+                continue  # its time begins when the warm server has forked it
             if running.kill_at is not None and now > running.kill_at:
                 _kill_group(running.pid)
             elif limit is not None and running.kill_at is None and now - running.began > limit:
@@ -169,22 +199,36 @@ class LocalLauncher:
                 # Only the first process: it tells its ranks. A signal to all of them can leave one in a collective.
                 _signal(running.pid, signal.SIGTERM)
 
-    def _server_died(self) -> list[Ended]:
-        """Its jobs can no longer be waited for: they are killed, and fail with this reason."""
+    def _server_died(self) -> None:
+        """Its jobs can no longer be waited for: they are killed and start again, each once; then they fail."""
         assert self._server is not None
         reason = str(self._server.failure())
-        self._server, self._restarts = None, self._restarts + 1
-        forked = [name for name, running in self._running.items() if running.process is None]
-        for name in forked:
-            _kill_group(self._running[name].pid)
-        if self._restarts > _RESTARTS:
-            raise RunError(f"{reason} {self._restarts} times; sweep.start=cold does without it")
-        return [self._end(name, None, reason) for name in forked]
+        self._server.close()
+        self._server, self._deaths = None, self._deaths + 1
+        self.warm = self.warm and self._deaths <= _DEATHS
+        for running in [running for running in self._running.values() if running.process is None]:
+            _kill_group(running.pid)
+            del self._running[running.job.name]
+            if self._stopping or running.kill_at is not None or (running.again and running.pid is not None):
+                self.slots.give_back(running.share)
+                self._ended.append(Ended(running.job, None, running.reason or reason))
+            else:  # one that had not even been forked has not had its turn
+                self._start(
+                    _Running(running.job, running.share, again=running.again or running.pid is not None)
+                )
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     """Without taking its exit code, so that its number still is its own."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _in_words(error: OSError | RunError) -> str:
+    if isinstance(error, RunError):
+        return str(error)
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return "the working folder is gone"
+    return f"{error.filename}: {explain(error)}" if error.filename else explain(error)
 
 
 def _signal(pid: int | None, number: int) -> None:

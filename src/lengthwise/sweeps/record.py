@@ -16,11 +16,17 @@ from typing import Any
 
 from lengthwise.errors import RunError
 from lengthwise.keyed import digest
-from lengthwise.runs.atomic import explain, write_atomic
+from lengthwise.runs.atomic import PREFIX, explain, remove_leftovers, write_atomic
 from lengthwise.runs.status import now
 from lengthwise.sweeps.cells import Cell
 
 FORMAT = 1
+
+_ABOUT: dict[str, Any] = {"id": str, "study": str | None, "command": list, "updated": str, "cells": list}
+_CELL: dict[str, Any] = {
+    "run": str, "overrides": list, "axes": list | None, "state": str, "reason": str | None, "max_steps": int,
+    "parameters": int | None, "seconds": int | float | None, "steps": int | None, "ended": str | None,
+}  # fmt: skip
 
 WAITING, RUNNING, DONE, FAILED, INTERRUPTED = "waiting", "running", "done", "failed", "interrupted"
 
@@ -31,7 +37,8 @@ class Entry:
 
     state:      waiting, running, done, failed or interrupted; reason: why.
     plan:       what there is to do: "new", "resumes", "again", "measures" or "nothing".
-    parameters: of the model, None where nobody counted. seconds: of the job that did it, steps: that it trained.
+    parameters: of the model, None where nobody counted. seconds: of the job that did it, steps: that it trained;
+    ended: when, ISO 8601, UTC.
     """
 
     cell: Cell
@@ -41,11 +48,13 @@ class Entry:
     parameters: int | None = None
     seconds: float | None = None
     steps: int | None = None
+    ended: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """For the record."""
         about = {"run": self.cell.name, "overrides": self.cell.overrides, "axes": self.cell.axes}
-        names = ("state", "reason", "parameters", "seconds", "steps")
+        names = ("state", "reason", "parameters", "seconds", "steps", "ended")
+        about["max_steps"] = self.cell.config["trainer"]["max_steps"]
         return about | {name: getattr(self, name) for name in names}
 
 
@@ -82,6 +91,7 @@ class Record:
         record = cls(path, name, **about)
         try:
             record.folder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(path.parent)
             tempfile.TemporaryFile(dir=path.parent).close()
         except OSError as error:
             raise RunError(
@@ -99,18 +109,31 @@ def sweep_name(label: str, cells: Sequence[Cell]) -> str:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """The content of a record, or None where it is none of ours."""
+    """The content of a record, or None where it is none of ours, damaged, or a newer version's."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        good = isinstance(content["cells"], list) and all(isinstance(c["run"], str) for c in content["cells"])
-        return content if good and isinstance(content["id"], str) else None
-    except (OSError, ValueError, KeyError, TypeError):
+        about = content["format"] <= FORMAT and _is(content, _ABOUT)
+        return content if about and all(_is(cell, _CELL) for cell in content["cells"]) else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _is(given: Any, types: dict[str, Any]) -> bool:
+    """Whether every key is there, of its type; lists are of text."""
+    return isinstance(given, dict) and all(
+        isinstance(given[key], kind)
+        and not isinstance(given[key], bool)
+        and (
+            key == "cells" or not isinstance(given[key], list) or all(isinstance(i, str) for i in given[key])
+        )
+        for key, kind in types.items()
+    )
 
 
 def records(outputs: str | Path) -> Iterator[dict[str, Any]]:
     """Every sweep recorded under `outputs`, the one touched last at the end."""
-    found = [content for path in (Path(outputs) / "sweeps").glob("*.json") if (content := read(path))]
+    paths = (path for path in (Path(outputs) / "sweeps").glob("*.json") if not path.name.startswith(PREFIX))
+    found = [content for path in paths if (content := read(path))]
     return iter(sorted(found, key=lambda content: str(content.get("updated") or "")))
 
 

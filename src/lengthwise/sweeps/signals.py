@@ -13,7 +13,10 @@ from lengthwise.runs.ending import Terminated
 
 @contextlib.contextmanager
 def ending_signals() -> Iterator[None]:
-    """Raise SIGTERM and SIGHUP inside as `Terminated`, a KeyboardInterrupt (main thread only)."""
+    """Raise SIGTERM and SIGHUP inside as `Terminated`, a KeyboardInterrupt (main thread only).
+
+    One that is ignored stays so (``nohup``). Harmless inside another.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -22,9 +25,10 @@ def ending_signals() -> Iterator[None]:
         raise Terminated(signal.Signals(number).name)
 
     names = [number for name in ("SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None]
-    before = {number: signal.signal(number, handle) for number in names}
+    heard = [number for number in names if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handle) for number in heard}
     try:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -44,12 +44,22 @@ class Slots:
         self.gpus = list(gpus)
 
     def refuse(self, job: Job) -> None:
-        """Raises ConfigError for a job that needs more GPUs than there are."""
+        """Raises ConfigError for a job that needs more GPUs than there are, or than it would get."""
         if job.nodes > 1:
             raise ConfigError(
                 f"trainer.nodes={job.nodes}: this machine is one; several take a cluster (hydra/launcher=slurm)"
             )
         needed = self._gpus_of(job)
+        if needed > 1 and needed != int(needed):
+            raise ConfigError(
+                f"sweep.gpus_per_job={needed:g} for trainer.devices={job.devices}: more than one GPU are given whole, "
+                f"as {int(needed)} or {int(needed) + 1}; below 1 it is a share of one"
+            )
+        if 0 < needed < job.devices > 1:
+            raise ConfigError(
+                f"trainer.devices={job.devices} with sweep.gpus_per_job={needed:g}: each device takes a whole GPU; "
+                f"use sweep.gpus_per_job={job.devices} or leave it out"
+            )
         if needed > len(self.gpus):
             how = (
                 f"trainer.devices={job.devices}"

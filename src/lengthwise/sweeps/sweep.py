@@ -11,6 +11,7 @@ from typing import Any
 
 from lengthwise.errors import ConfigError, RunError
 from lengthwise.runs import RunFolder, Status
+from lengthwise.runs.status import now
 from lengthwise.runs.tested import is_complete
 from lengthwise.sweeps import preflight
 from lengthwise.sweeps.cells import Cell, refuse_collisions
@@ -58,6 +59,7 @@ class Sweep:
         self.study, self.command, self.illegal = study, list(command), list(illegal)
         self._record: Record | None = None
         self._written = 0.0
+        self._said: set[str] = set()
 
     @property
     def record(self) -> Record:
@@ -89,6 +91,19 @@ class Sweep:
             self._written = time.monotonic()
             self.record.write(self.entries)
 
+    def note(self, *, at_once: bool = False) -> None:
+        """As `write`, for when jobs are at work: a record that cannot be written stops none of them."""
+        try:
+            self.write(at_once=at_once)
+        except (RunError, OSError) as error:
+            _warn_once(f"the sweep's record is not up to date: {error}", self._said)
+
+
+def _warn_once(text: str, said: set[str]) -> None:
+    if text not in said:
+        said.add(text)
+        say(f"warning: {text}")
+
 
 def prepare(sweeps: Sequence[Sweep], launcher: Launcher) -> None:
     """All that can be known before the first job starts; nothing is written.
@@ -118,23 +133,31 @@ def run(sweeps: Sequence[Sweep], launcher: Launcher, describe: Describe = lambda
     Raises ConfigError before anything is written; KeyboardInterrupt where the user or a signal stopped it, when no
     process is left.
     """
-    try:
-        prepare(sweeps, launcher)
-        distinct: dict[str, Entry] = {}
-        for entry in (entry for sweep in sweeps for entry in sweep.entries):
-            distinct.setdefault(entry.cell.name, entry)
-        entries = list(distinct.values())
-        pace = Pace(sweeps[0].outputs)
-        at_once = float(getattr(launcher, "at_once", len(entries)))
-        show_plan(entries, pace, at_once, [cell for sweep in sweeps for cell in sweep.illegal])
-        if sweeps[0].options["dry_run"]:
-            return 0
-        for sweep in sweeps:
-            sweep.write(at_once=True)
-        with Display([e for e in entries if e.state != DONE], pace, at_once, describe) as display:
-            _Loop(sweeps, launcher, display).run()
-    finally:
-        launcher.close()
+    with ending_signals():
+        try:
+            return _run(sweeps, launcher, describe)
+        finally:
+            launcher.close()
+
+
+def _run(sweeps: Sequence[Sweep], launcher: Launcher, describe: Describe) -> int:
+    prepare(sweeps, launcher)
+    distinct: dict[str, Entry] = {}
+    everything = [entry for sweep in sweeps for entry in sweep.entries]
+    for entry in sorted(
+        everything, key=lambda entry: entry.state == DONE
+    ):  # what is open comes before its twin
+        distinct.setdefault(entry.cell.name, entry)
+    entries = list(distinct.values())
+    pace = Pace(sweeps[0].outputs)
+    at_once = float(getattr(launcher, "at_once", len(entries)))
+    show_plan(entries, pace, at_once, [cell for sweep in sweeps for cell in sweep.illegal])
+    if sweeps[0].options["dry_run"]:
+        return 0
+    for sweep in sweeps:
+        sweep.write(at_once=True)
+    with Display([e for e in entries if e.state != DONE], pace, at_once, describe) as display:
+        _Loop(sweeps, launcher, display).run()
     return report(sweeps)
 
 
@@ -190,21 +213,23 @@ class _Loop:
                 self._wait_for_other(self.queue.pop(task.job.name))
 
     def run(self) -> None:
-        with ending_signals():
-            try:
-                while self._turn():
-                    time.sleep(self.launcher.interval)
-            except KeyboardInterrupt:
-                say("interrupted: the running jobs are asked to end")
-                self.launcher.stop(GRACE)
-                for task in self.running.values():
-                    task.entry.state = INTERRUPTED
-                    task.entry.reason = _interruption(task.entry) or "stopped by the user"
-                    self._tell_twins(task)
-                raise
-            finally:
-                for sweep in self.sweeps:
-                    sweep.write(at_once=True)
+        try:
+            while self._turn():
+                time.sleep(self.launcher.interval)
+        except (
+            BaseException
+        ):  # whatever it is, the running jobs are to say in their status that they were stopped
+            with contextlib.suppress(OSError):
+                say("stopping: the running jobs are asked to end")
+            self.launcher.stop(GRACE)
+            for task in self.running.values():
+                task.entry.state = INTERRUPTED
+                task.entry.reason = _interruption(task.entry) or "stopped by the user"
+                self._tell_twins(task)
+            raise
+        finally:
+            for sweep in self.sweeps:
+                sweep.note(at_once=True)
 
     def _turn(self) -> bool:
         """Start what there is room for, look at what ended; whether anything is left to wait for."""
@@ -218,12 +243,12 @@ class _Loop:
             self._ended(ended)
         self.display.refresh()
         for sweep in self.sweeps:
-            sweep.write()
+            sweep.note()
         return bool(self.running or ((self.queue or self.busy) and not self.stopping))
 
     def _ended(self, ended: Ended) -> None:
         task = self.running.pop(ended.job.name)
-        if ended.code == BUSY:
+        if ended.code == BUSY and ended.job.reason():  # a component may exit with any code
             self._wait_for_other(task)
             return
         task.entry.seconds = round(time.monotonic() - task.began, 2)
@@ -271,13 +296,17 @@ def settle(entry: Entry, ended: Ended) -> None:
     """Enter what became of a cell. Done is what its status says, never an exit code."""
     status = _status(entry)
     done = status is not None and status.state == DONE
-    # A job that failed may have found a run that was done, and was to measure more of it.
-    if done and (ended.code == 0 or _is_complete(entry)):
+    # A job that failed may have found a run that was done, and was to measure more of it, or to train it afresh.
+    entry.ended = now()
+    if done and (ended.code == 0 or (not entry.cell.config["overwrite"] and _is_complete(entry))):
         entry.state, entry.reason = DONE, None
         entry.steps = status.steps if status is not None and entry.plan in ("new", "again") else None
         return
     words = describe_exit(ended.code) if ended.code is None or ended.code < 0 else None
     said = status.reason if status is not None and not done else None
+    if status is not None and status.state == INTERRUPTED and ended.reason is None and words is None:
+        entry.state, entry.reason = INTERRUPTED, said
+        return
     entry.state = FAILED
     entry.reason = ended.reason or ended.job.reason() or words or said or describe_exit(ended.code)
 

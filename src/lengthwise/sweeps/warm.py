@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lengthwise.errors import RunError
+from lengthwise.process import import_path
 from lengthwise.sweeps.job import clean_environment, describe_exit
 
 
@@ -27,7 +28,7 @@ class WarmServer:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as stream:
             self._process = subprocess.Popen(
-                [sys.executable, "-u", "-m", "lengthwise.warm"],
+                [sys.executable, "-u", "-P", "-m", "lengthwise.warm"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stream,
@@ -53,7 +54,7 @@ class WarmServer:
             "file": str(file.resolve()),
             "log": str(log.resolve()),
         }
-        request |= {"environment": dict(environment), "cwd": os.getcwd()}
+        request |= {"environment": dict(environment), "cwd": os.getcwd(), "path": import_path()}
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -85,12 +86,10 @@ class WarmServer:
         return RunError(f"the process that starts jobs {describe_exit(code)}{last}")
 
     def close(self) -> None:
-        """End it."""
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(2)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        """End it, at once: it holds nothing, and where it still imports it hears nothing."""
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                if stream is not None:
+                    stream.close()

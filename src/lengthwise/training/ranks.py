@@ -21,7 +21,6 @@ import re
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
 import time
@@ -36,6 +35,7 @@ import torch.distributed as dist
 
 from lengthwise.errors import LengthwiseError, RunError
 from lengthwise.lifeline import Lifeline
+from lengthwise.process import import_path, python_path
 from lengthwise.training.hardware import rank_device
 from lengthwise.training.place import Place
 
@@ -172,15 +172,17 @@ class Team:
         self._lifeline = Lifeline()
         self._scratch = tempfile.TemporaryDirectory(prefix="lengthwise-ranks-")
         apart: Any = {"process_group": 0} if os.name == "posix" else {}
-        environment = {**os.environ, **self._lifeline.environment, "PYTHONPATH": _import_path()}
+        environment = {**os.environ, **self._lifeline.environment, "PYTHONPATH": python_path()}
         for rank in range(1, self.place.world):
             place = {**self.place.to_dict(), "rank": rank, "local_rank": rank, "port": self._port}
             file = Path(self._scratch.name) / f"rank{rank}.json"
-            file.write_text(json.dumps({"place": place, "config": config}), encoding="utf-8")
+            file.write_text(
+                json.dumps({"place": place, "config": config, "path": import_path()}), encoding="utf-8"
+            )
             self._logs[rank] = logs / f"rank{rank}.log"
             with open(self._logs[rank], "wb") as log:
                 self._processes[rank] = subprocess.Popen(
-                    [sys.executable, "-c", _FOLLOW, str(file)],
+                    [sys.executable, "-P", "-c", _FOLLOW, str(file)],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=log,
@@ -431,14 +433,6 @@ def leave_signals_to_the_leader() -> dict[int, Any]:
         return {}
     names = [name for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)]
     return {number: signal.signal(number, signal.SIG_IGN) for number in (getattr(signal, n) for n in names)}
-
-
-def _import_path() -> str:
-    """What makes components that this process can import importable for another; Python finds its own folders."""
-    own = {os.path.realpath(folder) for folder in sysconfig.get_paths().values()}
-    places = dict.fromkeys(os.path.abspath(place) for place in sys.path)
-    kept = [p for p in places if os.path.exists(p) and not own & {os.path.realpath(p), os.path.dirname(p)}]
-    return os.pathsep.join(kept)
 
 
 def _is_lost(error: BaseException) -> bool:
