@@ -25,6 +25,9 @@ BASE = ["model.width=16", "model.layers=1", "model.heads=2", "data.batch_size=4"
 FILES = sorted(str(path.relative_to(conf_dir()).with_suffix("")) for path in conf_dir().glob("*/*.yaml"))
 NEEDS = {
     "attention/fixed": ["pe=none"],  # no queries and keys for an encoding of the attention to act on
+    **{
+        f"pe/{name}": ["model=decoder"] for name in ("cope", "forgetting", "xpos")
+    },  # these need a causal model
     "size/base": ["model.layers=1"],  # 85 million parameters are not needed to see that it trains
     "size/small": ["model.layers=1"],
 }

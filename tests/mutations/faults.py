@@ -895,8 +895,8 @@ RUNS = [
     Fault(
         "two options of one slot are merged",
         "composing.py",
-        "        refuse_lists(overrides)\n        for text",
-        "        for text",
+        "        refuse_lists(overrides)\n        parsed = parse_overrides",
+        "        parsed = parse_overrides",
         f"{REFUSALS}::test_one_clear_message[pe=[rotary,alibi]-says10]",
     ),
 ]

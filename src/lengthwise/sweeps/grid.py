@@ -6,8 +6,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-
 from lengthwise.errors import ConfigError
 
 
@@ -78,6 +76,10 @@ def _text(value: Any) -> str:
 
 def _quoted(text: str) -> str:
     """`text` as an override takes it: as it is where Hydra reads it as just that, else in quotes."""
+    from hydra.core.override_parser.overrides_parser import (
+        OverridesParser,  # a report expands grids without Hydra
+    )
+
     try:
         (override,) = OverridesParser.create().parse_overrides([f"key={text}"])
         if (
