@@ -33,6 +33,7 @@ def main() -> int:
     """Serve until standard input ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever a library prints is no answer
+    lifeline.watch()  # while it imports it would not see the end of its input; a fork leaves the thread behind
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher sees to its jobs
     for name in _PRELOAD:
         importlib.import_module(name)
