@@ -73,9 +73,8 @@ class _Server:
         ``{"id", "do": "job" | "inspect", "file", "log", "environment", "cwd", "path"}``.
         """
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # of threads at a fork: what runs on here are libraries' idle pools
+            # Of threads at a fork: there are the lifeline's, and libraries' idle ones.
+            warnings.simplefilter("ignore")
             child = os.fork()
         if child == 0:
             _become(request, self.answers)

@@ -1108,6 +1108,13 @@ SLURM = [
 
 SWEEPS = [
     Fault(
+        "any job that ends with 75 is waited for",
+        "sweeps/launcher.py",
+        "return self.code == BUSY and self.job.reason() is not None",
+        "return self.code == BUSY",
+        f"{JOBS}::test_only_a_job_that_says_so_is_busy",
+    ),
+    Fault(
         "waiting for the warm server counts as a job's time",
         "sweeps/local.py",
         "            if running.pid is None:\n                continue",

@@ -42,6 +42,7 @@ class Pretending:
         self.most = 0
         self.stopped = self.closed = False
         self._running: dict[str, tuple[Job, Status]] = {}
+        self._killed = False
 
     @property
     def at_once(self) -> float:
@@ -76,10 +77,14 @@ class Pretending:
         for job, status in list(self._running.values()):
             fate = self.goes_wrong(job)
             if fate in ("interrupts us", "kills us"):
+                self._killed = fate == "kills us"
                 raise KeyboardInterrupt if fate == "interrupts us" else Killed
             code = {"fails": 1, "is refused": 2, "is busy": BUSY}.get(fate or "")
             if code == 1:
                 self._end(job, status, "failed", "ZeroDivisionError: on purpose")
+            if code == BUSY:  # as a real job says so
+                job.last_words.parent.mkdir(parents=True, exist_ok=True)
+                job.last_words.write_text("already running elsewhere")
             if code is None:
                 code = self._advance(job, status)
             if code is not None:
@@ -89,6 +94,8 @@ class Pretending:
 
     def stop(self, grace: float) -> None:
         self.stopped = True
+        if self._killed:  # nobody is there to do it
+            return
         for job, status in self._running.values():
             self._end(job, status, "interrupted", "stopped by the user")
         self._running.clear()

@@ -19,6 +19,7 @@ from lengthwise.runs.identity import run_hash
 from lengthwise.runs.owner import Owner
 from lengthwise.sweeps.cells import Cell
 from lengthwise.sweeps.job import BUSY, Job, clean_environment, describe_exit
+from lengthwise.sweeps.launcher import Ended
 from lengthwise.sweeps.record import Entry, Record, sweep_name
 from lengthwise.sweeps.sweep import Sweep
 from support.commandline import Result
@@ -229,3 +230,11 @@ def test_a_record_that_cannot_be_written_any_more_stops_no_job(
     result = run("train", "-m", "seed=0,1", *BARE)
     assert result.code == 0 and len(started) == 2
     assert result.out.count("warning: the sweep's record is not up to date") == 1
+
+
+def test_only_a_job_that_says_so_is_busy(tmp_path: Path) -> None:
+    job = Job("run", {}, [], tmp_path / "run.json", tmp_path / "run.log")
+    assert not Ended(job, BUSY).busy, "a component may exit with any code"
+    job.last_words.write_text("already running as process 1 on host a")
+    assert Ended(job, BUSY).busy
+    assert not Ended(job, 2).busy

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lengthwise.sweeps.job import Job
+from lengthwise.sweeps.job import BUSY, Job
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,11 @@ class Ended:
     job: Job
     code: int | None
     reason: str | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether another process is at work on its run, as its last words say: a component may exit with any code."""
+        return self.code == BUSY and self.job.reason() is not None
 
 
 class Launcher(Protocol):

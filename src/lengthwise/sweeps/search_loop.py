@@ -25,7 +25,6 @@ from lengthwise.runs.tested import is_complete
 from lengthwise.sweeps.cells import Cell
 from lengthwise.sweeps.display import Display, say
 from lengthwise.sweeps.estimate import Pace
-from lengthwise.sweeps.job import BUSY
 from lengthwise.sweeps.launcher import Ended, Launcher
 from lengthwise.sweeps.local import GRACE
 from lengthwise.sweeps.record import DONE, FAILED, INTERRUPTED, RUNNING, WAITING, Entry, Record
@@ -94,10 +93,12 @@ class SearchLoop:
             try:
                 while self._turn():
                     time.sleep(self.launcher.interval)
-            except KeyboardInterrupt:
-                say(
-                    "interrupted: the running jobs are asked to end; the same command goes on where this one was"
-                )
+            except BaseException:
+                # As in a sweep: whatever it is, the running jobs are to say that they were stopped.
+                with contextlib.suppress(OSError):
+                    say(
+                        "stopping: the running jobs are asked to end; the same command goes on where this one was"
+                    )
                 self.launcher.stop(GRACE)
                 for proposal in self.running.values():
                     proposal.entry.state, proposal.entry.reason = INTERRUPTED, "stopped by the user"
@@ -221,7 +222,7 @@ class SearchLoop:
 
     def _settle(self, ended: Ended) -> None:
         proposal = self.running.pop(ended.job.name)
-        if ended.code == BUSY:
+        if ended.busy:
             self._wait_for_other(proposal)
             return
         proposal.entry.seconds = round(time.monotonic() - proposal.began, 2)

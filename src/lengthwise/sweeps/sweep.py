@@ -17,7 +17,7 @@ from lengthwise.sweeps import preflight
 from lengthwise.sweeps.cells import Cell, refuse_collisions
 from lengthwise.sweeps.display import Display, say, show_failures, show_plan
 from lengthwise.sweeps.estimate import Pace
-from lengthwise.sweeps.job import BUSY, Job, describe_exit
+from lengthwise.sweeps.job import Job, describe_exit
 from lengthwise.sweeps.launcher import Ended, Launcher
 from lengthwise.sweeps.local import GRACE
 from lengthwise.sweeps.preflight import plan, refuse_illegal
@@ -144,9 +144,8 @@ def _run(sweeps: Sequence[Sweep], launcher: Launcher, describe: Describe) -> int
     prepare(sweeps, launcher)
     distinct: dict[str, Entry] = {}
     everything = [entry for sweep in sweeps for entry in sweep.entries]
-    for entry in sorted(
-        everything, key=lambda entry: entry.state == DONE
-    ):  # what is open comes before its twin
+    # What is open comes before its twin that is done.
+    for entry in sorted(everything, key=lambda entry: entry.state == DONE):
         distinct.setdefault(entry.cell.name, entry)
     entries = list(distinct.values())
     pace = Pace(sweeps[0].outputs)
@@ -216,9 +215,8 @@ class _Loop:
         try:
             while self._turn():
                 time.sleep(self.launcher.interval)
-        except (
-            BaseException
-        ):  # whatever it is, the running jobs are to say in their status that they were stopped
+        except BaseException:
+            # Whatever it is, the running jobs are to say in their status that they were stopped.
             with contextlib.suppress(OSError):
                 say("stopping: the running jobs are asked to end")
             self.launcher.stop(GRACE)
@@ -248,7 +246,7 @@ class _Loop:
 
     def _ended(self, ended: Ended) -> None:
         task = self.running.pop(ended.job.name)
-        if ended.code == BUSY and ended.job.reason():  # a component may exit with any code
+        if ended.busy:
             self._wait_for_other(task)
             return
         task.entry.seconds = round(time.monotonic() - task.began, 2)
@@ -264,7 +262,7 @@ class _Loop:
                 self._queue_again(twin, task.job)
                 continue
             twin.state, twin.reason = task.entry.state, task.entry.reason
-            twin.seconds, twin.steps = task.entry.seconds, task.entry.steps
+            twin.seconds, twin.steps, twin.ended = task.entry.seconds, task.entry.steps, task.entry.ended
 
     def _queue_again(self, entry: Entry, job: Job) -> None:
         if job.name in self.queue:
