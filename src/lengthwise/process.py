@@ -1,10 +1,12 @@
-"""Python processes in which the same modules are found as here, whatever their working folder."""
+"""Python processes in which the same modules are found as here, whatever their working folder; and their signals."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import sysconfig
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -32,3 +34,9 @@ def python_path() -> str:
     kept = [place for place in places[:first] if os.path.exists(place)]
     kept.append(str(Path(__file__).resolve().parents[1]))
     return os.pathsep.join(dict.fromkeys(p for p in kept if os.path.realpath(p) not in own))
+
+
+def hear_interrupts() -> None:
+    """Let SIGINT interrupt, where it was ignored from the start: as in a shell's background job and all that it starts."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -17,7 +17,7 @@ from typing import Any
 from lengthwise import lifeline
 from lengthwise.console import never_fail
 from lengthwise.errors import LengthwiseError, RunBusy, RunError
-from lengthwise.process import adopt
+from lengthwise.process import adopt, hear_interrupts
 from lengthwise.runs import RunFolder
 from lengthwise.runs.identity import source_hash, targets
 from lengthwise.sweeps.job import BUSY
@@ -32,6 +32,7 @@ def run_file(path: str | Path) -> int:
     another process's work, 130 interrupted. The reason goes to the file of last words.
     """
     lifeline.watch()
+    hear_interrupts()  # it is how a launcher asks for an end
     never_fail()
     job = json.loads(Path(path).read_text(encoding="utf-8"))
     adopt(job["path"])

@@ -907,6 +907,13 @@ PLACE = "tests/training/test_place.py"
 
 RANKS = [
     Fault(
+        "a leader that ignores SIGINT is not told that a rank is gone",
+        "training/ranks.py",
+        "            hear_interrupts()  #",
+        "            pass  #",
+        f"{TEAM}::test_a_job_in_the_background_of_a_shell_hears_of_it_too",
+    ),
+    Fault(
         "gradients are averaged over ranks instead of summed",
         "training/module.py",
         "return loss * (micro.count * self.trainer.world_size)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import time
 from typing import Any
@@ -128,6 +129,20 @@ def test_a_follower_that_fails_ends_whatever_the_leader_does():
     assert leader == "RunError: rank 1 of 2 failed: ZeroDivisionError: on purpose"
     assert follower == "ZeroDivisionError: on purpose"
     assert time.monotonic() - began < 15
+
+
+def test_a_job_in_the_background_of_a_shell_hears_of_it_too():
+    """There SIGINT is ignored from the start, by which the leader is called out of what it is in."""
+
+    def body(place: Place) -> Any:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with Team(place) as team:
+            if place.leads:
+                return busy(team)
+            with team.reporting():
+                raise ZeroDivisionError("on purpose")
+
+    assert as_processes(body)[0] == "RunError: rank 1 of 2 failed: ZeroDivisionError: on purpose"
 
 
 def test_a_follower_in_silence_counts_as_dead(monkeypatch):

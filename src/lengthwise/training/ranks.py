@@ -35,7 +35,7 @@ import torch.distributed as dist
 
 from lengthwise.errors import LengthwiseError, RunError
 from lengthwise.lifeline import Lifeline
-from lengthwise.process import import_path, python_path
+from lengthwise.process import hear_interrupts, import_path, python_path
 from lengthwise.training.hardware import rank_device
 from lengthwise.training.place import Place
 
@@ -95,6 +95,8 @@ class Team:
     # -- both ----------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Team:
+        if self.place.leads and not self.alone:
+            hear_interrupts()  # it is how the leader learns that a rank is gone
         if self.place.outside or not self.place.leads:
             self._open_store()
             self._watch(self._watch_followers if self.place.leads else self._watch_leader)
