@@ -62,7 +62,7 @@ def test_odd_width_ends_with_a_sine(width: int) -> None:
     r = sinusoid(20, width)
     assert r.shape == (20, width)
     assert torch.allclose(
-        r[:, -1], (torch.arange(20) * 10000.0 ** (-(width - 1) / width)).double().sin(), atol=1e-12
+        r[:, -1], (torch.arange(20).double() * 10000.0 ** (-(width - 1) / width)).sin(), rtol=0, atol=1e-12
     )
 
 
@@ -84,7 +84,7 @@ def test_a_shift_is_one_rotation_for_all_positions() -> None:
             for w in frequencies(width)
         ]
         m = torch.block_diag(*(torch.tensor(block, dtype=torch.float64) for block in blocks))
-        assert torch.allclose(r[k:], r[:-k] @ m.T, atol=1e-12)
+        assert torch.allclose(r[k:], r[:-k] @ m.T, rtol=0, atol=1e-12)
 
 
 def shift_residual(r: torch.Tensor, k: int) -> float:
@@ -156,7 +156,9 @@ def test_row_t_goes_to_token_t() -> None:
         if isinstance(encoding, nn.Learned):
             continue
         x = torch.randn(3, 12, 16, dtype=torch.float64)
-        assert torch.allclose(encoding.embed(x, nn.Context(12, 12)) - x, r.expand(3, -1, -1), atol=1e-12)
+        assert torch.allclose(
+            encoding.embed(x, nn.Context(12, 12)) - x, r.expand(3, -1, -1), rtol=0, atol=1e-12
+        )
 
 
 def test_integer_goes_along_one_direction() -> None:
@@ -322,9 +324,9 @@ def test_rotary_score_is_relative_and_keeps_norms() -> None:
     turned_q, turned_k = rotary.rotate(q, k, nn.Context(80, 80))
     for p in (0, 5, 50):
         here = (turned_q[:, :, p + 3] * turned_k[:, :, p]).sum(-1)
-        assert torch.allclose(here, (turned_q[:, :, 3] * turned_k[:, :, 0]).sum(-1), atol=1e-12)
+        assert torch.allclose(here, (turned_q[:, :, 3] * turned_k[:, :, 0]).sum(-1), rtol=0, atol=1e-12)
         assert not torch.allclose(here, (turned_q[:, :, p] * turned_k[:, :, p + 3]).sum(-1), atol=1e-3)
-    assert torch.allclose(turned_q.norm(dim=-1), q.norm(dim=-1), atol=1e-12)
+    assert torch.allclose(turned_q.norm(dim=-1), q.norm(dim=-1), rtol=0, atol=1e-12)
     for n in (1, 79):  # the pair (0, 1) turns by n radians, the pair (2i, 2i+1) by n·10000^{-2i/K}
         for i in range(4):
             angle = n * 10000 ** (-2 * i / 8)
@@ -332,7 +334,7 @@ def test_rotary_score_is_relative_and_keeps_norms() -> None:
             expected = torch.stack(
                 (a * math.cos(angle) - b * math.sin(angle), a * math.sin(angle) + b * math.cos(angle))
             )
-            assert torch.allclose(turned_q[0, 0, n, 2 * i : 2 * i + 2], expected, atol=1e-12)
+            assert torch.allclose(turned_q[0, 0, n, 2 * i : 2 * i + 2], expected, rtol=0, atol=1e-12)
 
 
 def test_rotary_turns_by_position_not_by_head() -> None:

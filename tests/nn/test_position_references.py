@@ -86,7 +86,7 @@ def test_position_interpolation_divides_every_angle() -> None:
     x = randn(3, 16)
     squeezed = nn.Rotary(nn.Sizes(16, 1), scaling="linear", factor=4)
     assert torch.allclose(
-        turned(squeezed, x, [0, 4, 8]), turned(nn.Rotary(nn.Sizes(16, 1)), x, [0, 1, 2]), atol=1e-14
+        turned(squeezed, x, [0, 4, 8]), turned(nn.Rotary(nn.Sizes(16, 1)), x, [0, 1, 2]), rtol=0, atol=1e-14
     )
 
 
@@ -114,7 +114,7 @@ def test_interpolation_by_turns(scaling: str, fast: float) -> None:
     rotary = nn.Rotary(nn.Sizes(16, 1, trained_length=100), scaling=scaling, factor=4)
     q2, k2 = rotary.rotate(q, q, nn.Context(3, 3))
     sharper = (0.1 * math.log(4) + 1) ** 2 if scaling == "yarn" else 1
-    assert torch.allclose((q2 * k2).sum(-1), sharper * (q * q).sum(-1), atol=1e-12)
+    assert torch.allclose((q2 * k2).sum(-1), sharper * (q * q).sum(-1), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("scaling", ["linear", "ntk", "yarn", "llama3"])
@@ -359,7 +359,7 @@ def test_shaw(causal: bool, values: bool) -> None:
                     )
                 )
         expected = attention.output(torch.tensor(joined, dtype=torch.float64))
-        assert torch.allclose(y[n], expected, atol=1e-12)
+        assert torch.allclose(y[n], expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -440,7 +440,7 @@ def test_forgetting_with_a_constant_gate_is_alibi() -> None:
     slopes = torch.tensor([1 / 4, 1 / 16, 1 / 64, 1 / 256], dtype=torch.float64)
     encoding.gate.bias.data = -torch.log(torch.expm1(slopes))  # ln σ(b) = -slope
     bias = encoding.bias(context(6, causal=True, x=randn(1, 6, 8)))
-    assert torch.allclose(bias.tril(), nn.ALiBi(nn.Sizes(8, 4)).bias(context(6)).tril(), atol=1e-12)
+    assert torch.allclose(bias.tril(), nn.ALiBi(nn.Sizes(8, 4)).bias(context(6)).tril(), rtol=0, atol=1e-12)
 
 
 def test_forgetting_keeps_its_gates_in_float32() -> None:

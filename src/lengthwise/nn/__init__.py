@@ -19,6 +19,7 @@ from .init import DefaultInit, DepthScaledInit, InverseSqrtInit, NormalInit, ini
 from .norm import LayerNorm, NoNorm, Placement, PostNorm, PreNorm, RMSNorm, SandwichNorm
 from .position import (
     FIRE,
+    Abacus,
     ALiBi,
     Binary,
     Context,
@@ -47,6 +48,7 @@ __all__ = [
     "FIRE",
     "GELU",
     "ALiBi",
+    "Abacus",
     "Binary",
     "CoPE",
     "Context",

@@ -113,6 +113,9 @@ class Transformer(nn.Module):
             self.head = nn.Linear(self._last_stack.width, vocabulary_size)
         initialise(self, seed, init)
 
+    causal: bool
+    """Outputs do not depend on later positions."""
+
     def _build(self, make_stack: Factory, feature_dim: int | None, trained: tuple[int | None, ...]) -> None:
         raise NotImplementedError
 
@@ -166,8 +169,6 @@ class Transformer(nn.Module):
 
 
 class _SingleStack(Transformer):
-    causal: bool
-
     def _build(self, make_stack: Factory, feature_dim: int | None, trained: tuple[int | None, ...]) -> None:
         (length,) = trained
         self.stack = make_stack(
@@ -200,6 +201,8 @@ class EncoderDecoder(Transformer):
     Encodings on the embedding act on both sides; none acts across, unless it was built with ``cross=True``.
     feature_dim is of the source.  trained_length: one number, or (source, target).
     """
+
+    causal = True  # the side whose outputs are read
 
     def _build(self, make_stack: Factory, feature_dim: int | None, trained: tuple[int | None, ...]) -> None:
         source, target = _both(trained)

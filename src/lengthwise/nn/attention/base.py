@@ -33,6 +33,8 @@ class MultiHeadAttention(nn.Module):
     max_length: int | None = None
     reads_queries: bool = True
     """What is read depends on who reads. Otherwise it cannot stand between a decoder and its encoder."""
+    reads_every_key: bool = True
+    """Every key that a query may read has some weight; False where one key takes all."""
     scale: float = 1.0
 
     def __init__(

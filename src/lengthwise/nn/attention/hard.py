@@ -15,6 +15,8 @@ class HardAttention(ScaledAttention):
     evaluation there is none.
     """
 
+    reads_every_key = False
+
     def normalise(self, logits: Tensor) -> Tensor:
         best = logits.argmax(dim=-1, keepdim=True)
         hard = logits.new_zeros(logits.shape).scatter_(-1, best, 1.0)

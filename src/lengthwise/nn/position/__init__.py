@@ -1,5 +1,6 @@
 """Position encodings: a contract, and one file for each."""
 
+from .abacus import Abacus
 from .alibi import ALiBi
 from .binary import Binary
 from .contract import ALL_SYMMETRIES, Context, LengthError, PositionEncoding, Sizes
@@ -26,6 +27,7 @@ __all__ = [
     "ALL_SYMMETRIES",
     "FIRE",
     "ALiBi",
+    "Abacus",
     "Binary",
     "CoPE",
     "Context",

@@ -19,6 +19,7 @@ class Binary(EmbeddingEncoding):
     outside 0…2^b-1.
     """
 
+    whole_numbers = True
     paper = "Bishop & Bishop 2024, Deep Learning, ch. 12"
 
     def __init__(

@@ -73,7 +73,7 @@ class Sizes:
 class Context:
     """What every hook is told at each call.
 
-    query_positions, key_positions: (B, N) int64, or None for 0…N-1.
+    query_positions, key_positions: (B, N) int64 (float32 where a rule draws real numbers), or None for 0…N-1.
     key_mask: (B, Nk) bool, True = real, or None where every key is. A sample without any real key counts as
         all real.
     allowed:  (B, 1, Nq, Nk) bool, True = query may read key, or None where only `causal` says so.
@@ -104,11 +104,11 @@ class Context:
         return torch.float32 if self.queries_input is None else precision(self.queries_input)
 
     def query_numbers(self) -> Tensor:
-        """(B or 1, Nq) int64."""
+        """(B or 1, Nq) int64, or float32 where they are not whole."""
         return _numbers(self.query_positions, self.num_queries, self.device)
 
     def key_numbers(self) -> Tensor:
-        """(B or 1, Nk) int64."""
+        """(B or 1, Nk), as `query_numbers`."""
         return _numbers(self.key_positions, self.num_keys, self.device)
 
     def last_number(self) -> int:
@@ -123,7 +123,7 @@ class Context:
         )
 
     def offsets(self) -> Tensor:
-        """(B or 1, Nq, Nk) int64: key position minus query position."""
+        """(B or 1, Nq, Nk): key position minus query position, whole where the numbers are."""
         return self.key_numbers()[:, None, :] - self.query_numbers()[:, :, None]
 
     def readable(self) -> Tensor | None:
@@ -185,7 +185,13 @@ class PositionEncoding(nn.Module):
     max_length: int | None = None
     """Positions it is defined for; None = unbounded."""
     distinct_until: int | None = None
-    """Positions (or distances) it still tells apart in bfloat16; None = no limit up to 4096."""
+    """Positions (or distances) it still tells apart in bfloat16, at least; None = no limit up to 4096."""
+    reads_positions: bool = True
+    """It uses position numbers at all (content alone, and the order in memory, do for some)."""
+    whole_numbers: bool = False
+    """It is defined for whole numbers only (tables, bits, buckets)."""
+    needs_supplied: bool = False
+    """It is meant for numbers that the task gives."""
     uniform_shift: bool = False
     """It adds one number to all D coordinates, which a LayerNorm in front of every sublayer removes."""
     paper: str = ""

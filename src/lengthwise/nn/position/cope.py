@@ -20,6 +20,7 @@ class CoPE(PositionEncoding):
     """
 
     needs_causal = True
+    reads_positions = False
     symmetries = frozenset({TRANSLATION})
     paper = "Golovneva et al. 2024, Contextual Position Encoding: Learning to Count What's Important"
 
@@ -27,6 +28,7 @@ class CoPE(PositionEncoding):
         super().__init__(sizes, share=share)
         if max_position < 2:
             raise ValueError(f"max_position must be at least 2, got {max_position}")
+        self.distinct_until = max_position
         self.table = nn.Embedding(max_position, sizes.query_width)
 
     def initial(self, name: str) -> Distribution:

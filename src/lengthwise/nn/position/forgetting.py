@@ -21,6 +21,8 @@ class Forgetting(PositionEncoding):
     """
 
     needs_causal = True
+    reads_positions = False
+    distinct_until = 128
     symmetries = frozenset({TRANSLATION})
     paper = "Lin et al. 2025, Forgetting Transformer: Softmax Attention with a Forget Gate"
 

@@ -21,7 +21,8 @@ class Kerple(DistanceBias):
 
     kernel: "log": logit - r₁·ln(1 + r₂·d).  "power": logit - r₁·d^{r₂}, r₂ ≤ 2 (ALiBi is r₂ = 1).
     They start as in the authors' code, from U(0, 2) and U(0, 1) ("log"), U(0, 1) and U(0, 2) ("power"), and are held
-    inside their range when used, while gradients pass as if they were not.
+    inside their range when used, while gradients pass as if they were not. (Their code has the same range, and writes
+    the values held into the parameters at each pass.)
     """
 
     symmetries = frozenset({TRANSLATION, REVERSAL})

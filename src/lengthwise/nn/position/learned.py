@@ -24,6 +24,7 @@ class Learned(EmbeddingEncoding):
     Raises LengthError past the table, naming scheme, length and limit.
     """
 
+    whole_numbers = True
     paper = "Gehring et al. 2017, Convolutional Sequence to Sequence Learning"
 
     def __init__(
@@ -47,6 +48,8 @@ class Learned(EmbeddingEncoding):
             raise ValueError(f"max_length must be at least 1, got {max_length}")
         self.beyond, self.trained = beyond, trained
         self.max_length = {"untrained": max_length, "error": trained}.get(beyond)
+        if beyond in ("clamp", "interpolate"):
+            self.distinct_until = trained
         self.prefix_stable = beyond != "interpolate"
         self.table = nn.Embedding(max_length, self.columns)
 

@@ -12,6 +12,7 @@ class NoPosition(PositionEncoding):
 
     acts_on = "embedding"
     symmetries = ALL_SYMMETRIES
+    reads_positions = False
     distinct_until = 1
     paper = "Haviv et al. 2022, Transformers without Positional Encodings Still Learn Positional Information"
 

@@ -31,8 +31,10 @@ class Rotary(PositionEncoding):
         "linear": n/factor for n (position interpolation, Chen et al. 2023).
         "ntk":    base·factor^{W/(W-2)} for the base: fast angles stay, the slowest is divided by the factor.
         "yarn":   ω_i stays where it turns more than `fast_turns` (32) times within the original length, is divided by
-            the factor where it turns less than `slow_turns` (1) times, and goes linearly from one to the other in
-            between; logits are multiplied by (0.1·ln factor + 1)² (Peng et al. 2023).
+            the factor where it turns less than `slow_turns` (1) times, and goes linearly with the turns from one to the
+            other in between; logits are multiplied by (0.1·ln factor + 1)² (Peng et al. 2023). This is the paper's
+            formula; the code in use, such as that of transformers, goes linearly with i between those two borders,
+            rounded outwards to whole i, so that it has other angles in between.
         "llama3": the same with `fast_turns` 4 and without that multiplier (Dubey et al. 2024).
     original_length: the positions it was trained for; null = those of the training sequences.
     Raises ValueError for an odd number of columns to turn, and for options that would change nothing.

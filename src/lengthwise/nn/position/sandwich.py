@@ -12,6 +12,8 @@ class Sandwich(DistanceBias):
     """logit + (1/c_h)·Σ_i cos((n - m)·ω_i), ω_i = base^{-2i/W}, i = 0…W/2-1, with the fixed ratio c_h = 8h/H, h = 1…H.
 
     The sum is ⟨r_n, r_m⟩ of the sinusoidal encoding of width W = `dim`, without the cross terms with the content.
+    NeMo counts i from 1 to W/2, so that it has ω = 1/base in place of ω = 1, and takes W/2 away, which no softmax
+    sees. Which of the two the authors ran, and whether with W = 128, is not verified.
     """
 
     symmetries = frozenset({TRANSLATION, REVERSAL})

@@ -16,6 +16,7 @@ class Shaw(PositionEncoding):
     """
 
     symmetries = frozenset({TRANSLATION})
+    whole_numbers = True
     paper = "Shaw et al. 2018, Self-Attention with Relative Position Representations, equations 3 and 4"
 
     def __init__(

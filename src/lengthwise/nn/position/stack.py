@@ -72,6 +72,9 @@ class PositionStack(PositionEncoding):
         self.symmetries = ALL_SYMMETRIES.intersection(*(p.symmetries for p in parts))
         self.needs_causal = any(p.needs_causal for p in parts)
         self.needs_bidirectional = any(p.needs_bidirectional for p in parts)
+        self.reads_positions = any(p.reads_positions for p in parts)
+        self.whole_numbers = any(p.whole_numbers for p in parts)
+        self.needs_supplied = any(p.needs_supplied for p in parts)
         self.max_length = min((p.max_length for p in parts if p.max_length is not None), default=None)
         limits = [p.distinct_until for p in parts]
         self.distinct_until = None if None in limits else max(n for n in limits if n is not None)

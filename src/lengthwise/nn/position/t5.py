@@ -34,6 +34,7 @@ class T5Bias(DistanceBias):
     under every scheme: from 0.02 it barely learns in a short training.
     """
 
+    whole_numbers = True
     paper = "Raffel et al. 2020, Exploring the Limits of Transfer Learning with a Unified Transformer, section 2.1"
 
     starts: Tensor

@@ -18,6 +18,7 @@ class TransformerXL(PositionEncoding):
     """
 
     symmetries = frozenset({TRANSLATION})
+    whole_numbers = True
     paper = "Dai et al. 2019, Transformer-XL: Attentive Language Models beyond a Fixed-Length Context, section 3.3"
 
     def __init__(

@@ -23,6 +23,7 @@ class XPos(PositionEncoding):
 
     needs_causal = True
     symmetries = frozenset({TRANSLATION})
+    distinct_until = 2048
     paper = "Sun et al. 2023, A Length-Extrapolatable Transformer"
 
     def __init__(
@@ -44,18 +45,20 @@ class XPos(PositionEncoding):
             [math.log((i / width + gamma) / (1 + gamma)) / scale_base for i in range(0, width, 2)]
         )
 
+        self.max_length = self._longest(torch.float32)
+
     def rotate(self, q: Tensor, k: Tensor, context: Context) -> tuple[Tensor, Tensor]:
         queries, keys = context.query_numbers(), context.key_numbers()
         self._check(context.last_number() - context.first_number() + 1, q.dtype)
         middle = (keys.amin(dim=1, keepdim=True) + keys.amax(dim=1, keepdim=True)) // 2
         return self._turn(q, queries, queries - middle), self._turn(k, keys, middle - keys)
 
+    def _longest(self, dtype: torch.dtype) -> int:
+        room = math.log(torch.finfo(dtype).max) - 4  # a factor of e⁴ is left to the queries and keys themselves
+        return int(2 * room / -min(self.decays.values))
+
     def _check(self, span: int, dtype: torch.dtype) -> None:
-        room = (
-            math.log(torch.finfo(dtype).max) - 4
-        )  # a factor of e⁴ is left to the queries and keys themselves
-        longest = int(2 * room / -min(self.decays.values))
-        if span > longest:
+        if span > (longest := self._longest(dtype)):
             raise LengthError(
                 f"xpos defines at most {longest} positions in {str(dtype).removeprefix('torch.')}, {span} were asked "
                 f"for: a larger scale_base would define them"
