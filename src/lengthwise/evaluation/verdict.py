@@ -35,6 +35,16 @@ def judge(rows: Iterable[Row]) -> str:
     return "unclear"
 
 
+def kept(model: Any, layout: Any) -> frozenset[str]:
+    """What the outputs of `model` (a Transformer) follow with the position numbers that `layout` gives in the test.
+
+    Read backwards, a sequence has the same distances only if these are even; where order changes nothing, none matters.
+    """
+    symmetries: frozenset[str] = model.symmetries
+    uneven = not layout.rule.in_test().evenly_spaced
+    return symmetries - {"reversal"} if uneven and "permutation" not in symmetries else symmetries
+
+
 def verdicts(rows: Iterable[Row], declared: Collection[str]) -> list[Row]:
     """One row per symmetry: symmetry, action, declared, measured, agrees (None where the measure cannot tell).
 

@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lengthwise.tasks.estimated import estimated_baselines
+
 SPLITS = ("train", "val", "test")
 ANSWER_FORMATS = ("label", "per_token", "sequence")
 
@@ -90,8 +92,18 @@ class Task:
     answer_symbols:   the subset that answers are made of.
     answer_format:    "label" (one answer), "per_token" (one per input symbol) or "sequence".
     causal:           per_token only: answer t depends on inputs 0…t alone.
+    causal_only:      per_token only, causal: later inputs give the answer away (the next symbol), so that no model may
+                      see them.
+    partly_scored:    per_token only: answers that are IGNORE are not scored.
+    of_this_machine:  symbols, lengths and baselines come from a file that differs between machines.
+    variable_answers: sequence only: how long an answer is does not follow from the input's length alone.
+    definition:       what it is, precise enough to be written again; prediction: what is known of its generalising.
+    worked:           three examples from the definition, (input symbols, answer symbols), each joined by spaces; a
+                      place without an answer is a dot.
     feature_dim:      numbers per input where the inputs are features, else None.
+    neutral_symbols:  subset of `symbols` that change no answer where `neutral_gaps` lets them stand.
     has_twins:        `twin` pairs each example with one of the same bag of inputs and another label.
+    number_kinds:     which position numbers of its own it can give (`position_numbers`): "coupled", "index".
     """
 
     name: ClassVar[str]
@@ -101,10 +113,19 @@ class Task:
     source: ClassVar[str]
     deviations: ClassVar[str]
     causal: ClassVar[bool] = False
+    causal_only: ClassVar[bool] = False
+    partly_scored: ClassVar[bool] = False
+    of_this_machine: ClassVar[bool] = False
+    variable_answers: ClassVar[bool] = False
+    definition: ClassVar[str] = ""
+    worked: ClassVar[tuple[tuple[str, str], ...]] = ()
+    prediction: ClassVar[str] = ""
     has_twins: ClassVar[bool] = False
+    number_kinds: ClassVar[tuple[str, ...]] = ()
 
     symbols: tuple[str, ...]
     answer_symbols: tuple[str, ...]
+    neutral_symbols: tuple[str, ...] = ()
     feature_dim: int | None = None
     min_length: int = 1
     max_length: int | None = None
@@ -116,7 +137,8 @@ class Task:
         raise NotImplementedError
 
     def answer_length(self, length: int) -> int:
-        """Number of answer symbols (end symbol excluded) for `length` input symbols."""
+        """Number of answer symbols (end symbol excluded) for `length` input symbols; the most there can be, where it
+        varies."""
         return 1 if self.answer_format == "label" else length
 
     def baselines(self, length: int) -> dict[str, float]:
@@ -130,15 +152,44 @@ class Task:
         previous_only  the best answer from the answer symbol before and the place (teacher forcing; sequence).
         window         the answer from the nearest `WINDOW` tokens: the last ones for a label, those around for
                        per_token. Only where the input is longer than the window.
+
+        A task without formulas has what `estimated_baselines` measures on samples.
         """
-        return {"uniform": 1.0 / len(self.answer_symbols)}
+        return {"uniform": 1.0 / len(self.answer_symbols), **estimated_baselines(self, length)}
 
     def twin(self, examples: Examples) -> Examples | None:
         """Each example's twin (same bag of inputs, other label), or None."""
         return None
 
+    def position_numbers(
+        self, examples: Examples, answer_width: int, kind: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers from 1 (0 = none) of the input symbols (B, n) and of an answer's `answer_width` places (B, m).
+
+        An answer's may depend on the inputs, never on the answer itself. Only of tasks with `number_kinds`.
+        """
+        raise NotImplementedError
+
+    def highest_number(self, length: int, kind: str) -> int:
+        """The largest of `position_numbers` at `length`."""
+        return max(length, self.answer_length(length))
+
+    def neutral_gaps(self, examples: Examples) -> np.ndarray:
+        """(B, n + 1) bool: gap j is in front of input j, gap n behind the last.
+
+        True where any number of `neutral_symbols` may stand, each with the position number of input j (in gap n of
+        input n-1), and the answer stays the right one by the order of the symbols and by their numbers. All examples
+        are of one length. Everywhere, unless a task says otherwise.
+        """
+        return np.ones((len(examples), examples.inputs.shape[1] + 1), dtype=bool)
+
     def fixed_items(self, split: str) -> Examples | None:
         """All held-out examples of a task whose data are finite; None where they are generated."""
+        return None
+
+    def whole_test(self, length: int) -> dict[str, Examples] | None:
+        """The test at `length` where it is one whole, of which fewer items would be another test: stratum -> items,
+        "all" first, then other ways to see the same data. None where as many items are drawn as are asked for."""
         return None
 
     def legal_length(self, length: int) -> str | None:
@@ -194,7 +245,8 @@ class Task:
     @property
     def answer_ids(self) -> np.ndarray:
         """(A,) int64 ids of `answer_symbols`."""
-        return np.array([self.symbols.index(symbol) for symbol in self.answer_symbols], dtype=np.int64)
+        ids = {symbol: index for index, symbol in enumerate(self.symbols)}
+        return np.array([ids[symbol] for symbol in self.answer_symbols], dtype=np.int64)
 
     def integer_option(self, option: str, value: Any, least: int, most: int) -> int:
         """`value` if it is an integer within least…most; otherwise ValueError."""

@@ -12,8 +12,14 @@
                                         ^ ^ ^
     encoder_decoder  label          BOS (-> y)       otherwise    BOS y y y (-> y y y EOS);   x x x is the source
 
+    An encoder has as many slots as the longest answer to its input's length needs. Where answers vary, that and one
+    more: the targets are then the answer, EOS, and the first answer symbol in every slot behind.
+
 Decoders are taught by forcing: the logits at a position predict the next symbol, except per_token, where they answer
 for the input at that very position. Every sample's own symbols are packed without gaps; pads follow at the end.
+
+Positions are numbered by a rule of the slot `positions`. A batch that carries numbers is as wide as the longest answer
+to its inputs could make it, so that decoding never runs out of them.
 """
 
 from __future__ import annotations
@@ -24,7 +30,11 @@ import numpy as np
 import torch
 
 from lengthwise.batch import IGNORE, Batch
+from lengthwise.keyed import Key
+from lengthwise.positions import Positions, Sequential
 from lengthwise.tasks.contract import ANSWER_FORMATS, Examples, Task
+from lengthwise.tasks.numbering import numbered
+from lengthwise.tasks.rows import first, place
 from lengthwise.tasks.vocabulary import Vocabulary
 
 SHAPES = ("encoder", "decoder", "encoder_decoder")
@@ -37,6 +47,8 @@ class Layout:
     readout says where a single answer is read. Only an encoder has the choice; a decoder reads at the end. "end" is
     accepted everywhere, as the default; `layout.readout` is None where nothing is read from one place.
 
+    rule: numbers the positions in training; the test goes by ``rule.in_test()``.
+
     input_start:    position of the first input symbol (in `batch.source` for an encoder_decoder).
     autoregressive: earlier answer symbols are inputs, so that decoding has to go symbol by symbol.
     ends:           the answer closes with an end symbol, which is scored too.
@@ -44,7 +56,9 @@ class Layout:
     Raises ValueError for an unknown or impossible choice.
     """
 
-    def __init__(self, task: Task, shape: str = "encoder", readout: str = "end") -> None:
+    def __init__(
+        self, task: Task, shape: str = "encoder", readout: str = "end", rule: Positions | None = None
+    ) -> None:
         if shape not in SHAPES:
             raise ValueError(f"shape={shape!r} is unknown; use one of {', '.join(SHAPES)}")
         if readout not in READOUTS:
@@ -54,6 +68,13 @@ class Layout:
                 f"task {task.name}: answer_format={task.answer_format!r} is not one of {ANSWER_FORMATS}"
             )
         self.task, self.shape = task, shape
+        self.rule = rule or Sequential()
+        if self.rule.supplied and self.rule.kind not in task.number_kinds:
+            has = ", ".join(task.number_kinds)
+            raise ValueError(
+                f"task {task.name} gives no position numbers of the kind {self.rule.kind!r}"
+                + (f"; it has {has}" if has else " at all; use another option of the slot positions")
+            )
         self.readout = _resolve_readout(task, shape, readout)
         self.vocabulary = Vocabulary(task.symbols)
         single = task.answer_format == "label"
@@ -63,9 +84,20 @@ class Layout:
         self.ends = shape != "encoder" and not single and not aligned
         self.autoregressive = self.ends
         self._aligned = aligned
+        if task.causal_only and shape != "decoder":
+            raise ValueError(
+                f"task {task.name} has its answers among the inputs that follow, which a model of shape {shape} sees: "
+                f"use shape decoder"
+            )
+        if task.partly_scored and not aligned:
+            raise ValueError(
+                f"task {task.name} scores some places only, which a model of shape {shape} would have to answer in "
+                f"turn: use shape encoder" + (" or decoder" if task.causal else "")
+            )
         self._has_separator = shape == "decoder" and not aligned
         self._has_slots = shape == "encoder" and not aligned and self.readout in ("end", None)
         self._answer_follows = self._has_slots or self.autoregressive
+        self._closes_slots = self._has_slots and task.variable_answers
         self.input_start = 1 if shape == "decoder" or self.readout == "front" else 0
 
     def positions(self, length: int) -> tuple[int, ...]:
@@ -75,9 +107,31 @@ class Layout:
             return length, 1 + answer * self.autoregressive
         return (self._positions(length, answer),)
 
+    def spans(self, length: int, *, training: bool = False) -> tuple[int, ...]:
+        """As `positions`, the numbers that these positions may have: all lie below."""
+        rule = self.rule if training else self.rule.in_test()
+        highest = self.task.highest_number(length, rule.kind) if rule.supplied else None
+        return tuple(rule.span(count, highest) for count in self.positions(length))
+
+    def check_numbers(self, length: int, *, training: bool = False) -> None:
+        """Raises ValueError where there are too few numbers for sequences of `length` input symbols."""
+        rule = self.rule if training else self.rule.in_test()
+        for count in self.positions(length):
+            rule.check(count)
+
     def _positions(self, lengths: Any, counts: Any) -> Any:
         """Positions of an encoder or a decoder for `lengths` input and `counts` answer symbols."""
-        return lengths + self.input_start + self._has_separator + counts * self._answer_follows
+        answer = counts * self._answer_follows + self._closes_slots
+        return lengths + self.input_start + self._has_separator + answer
+
+    def answer_start(self, lengths: np.ndarray) -> np.ndarray | None:
+        """(B,) position of the answer's first symbol or slot, of an encoder_decoder in the target; None where there is
+        none."""
+        if not self._answer_follows:
+            return None
+        if self.shape == "encoder_decoder":
+            return np.ones_like(lengths)
+        return self.input_start + lengths + self._has_separator
 
     def scored_start(self, lengths: np.ndarray) -> np.ndarray:
         """(B,) first scored position (0 for readout mean); the answer's k-th symbol is scored at start + k."""
@@ -88,22 +142,30 @@ class Layout:
             return zeros + self.input_start
         return lengths + self.input_start  # the separator, or the slots right behind the input
 
-    def __call__(self, examples: Examples) -> Batch:
-        """The batch of `examples`, as wide as its longest sample needs."""
-        lengths, counts = examples.lengths, examples.answer_lengths
+    def __call__(self, examples: Examples, *key: Key) -> Batch:
+        """The batch of `examples` as the test sees it; numbers that the rule draws are named by `key` (and by the task)
+        alone."""
+        return numbered(self, self._laid_out(examples), examples, self.rule.in_test(), key)
+
+    def training_batch(self, examples: Examples, *key: Key) -> Batch:
+        """The batch of `examples` as training sees it; `key` names what is drawn, and so must be new at each step."""
+        return numbered(self, self._laid_out(examples), examples, self.rule, key)
+
+    def _laid_out(self, examples: Examples) -> Batch:
+        """As wide as the longest sample needs, positions not numbered."""
+        lengths, counts = examples.lengths, self._slots(examples)
         source = None
         if self.shape == "encoder_decoder":
-            source = self._inputs(examples, start=0, total=lengths)
+            source = self._source(examples)
             tokens, features = self._decoder_tokens(examples), None
             total = 1 + counts * self.autoregressive
         else:
             total = self._positions(lengths, counts)
-            batch = self._inputs(examples, start=self.input_start, total=total)
-            tokens, features = batch.tokens.numpy(), batch.features
-            self._fill_in(tokens, examples)
+            tokens, features = self._inputs(examples, self.input_start, int(total.max()))
+            self._fill_in(tokens, examples, counts)
         return Batch(
             tokens=torch.from_numpy(tokens),
-            key_mask=torch.from_numpy(_first(total, tokens.shape[1])),
+            key_mask=torch.from_numpy(first(total, tokens.shape[1])),
             targets=torch.from_numpy(self._targets(examples, tokens.shape[1])),
             lengths=torch.from_numpy(lengths.copy()),
             features=features,
@@ -111,48 +173,60 @@ class Layout:
             evidence=torch.from_numpy(examples.evidence.copy()),
         )
 
-    def _inputs(self, examples: Examples, start: int, total: np.ndarray) -> Batch:
-        """The input symbols from position `start` in rows of `total` (B,) real positions; nothing scored."""
-        lengths, width = examples.lengths, int(total.max())
-        tokens = np.full((len(examples), width), self.vocabulary.pad, dtype=np.int64)
-        starts = np.full_like(lengths, start)
-        features = None
-        if examples.features is None:
-            _place(tokens, starts, examples.inputs, lengths)
-        else:
-            _place(tokens, starts, np.full_like(examples.inputs, self.vocabulary.patch), lengths)
-            numbers = np.zeros((*tokens.shape, examples.features.shape[2]), dtype=np.float32)
-            _place(numbers, starts, examples.features, lengths)
-            features = torch.from_numpy(numbers)
+    def _source(self, examples: Examples) -> Batch:
+        """The input symbols alone, nothing scored."""
+        width = int(examples.lengths.max())
+        tokens, features = self._inputs(examples, 0, width)
         return Batch(
             tokens=torch.from_numpy(tokens),
-            key_mask=torch.from_numpy(_first(total, width)),
+            key_mask=torch.from_numpy(first(examples.lengths, width)),
             targets=torch.full(tokens.shape, IGNORE),
-            lengths=torch.from_numpy(lengths.copy()),
+            lengths=torch.from_numpy(examples.lengths.copy()),
             features=features,
         )
 
-    def _fill_in(self, tokens: np.ndarray, examples: Examples) -> None:
-        """Everything beside the input: BOS, SEP and the answer, or slots."""
+    def _inputs(self, examples: Examples, start: int, width: int) -> tuple[np.ndarray, torch.Tensor | None]:
+        """(B, width) tokens, the input symbols from position `start` and pads, and the inputs' features likewise."""
+        longest = int(examples.lengths.max())
+        real, here = first(examples.lengths, longest), slice(start, start + longest)
+        tokens = np.full((len(examples), width), self.vocabulary.pad, dtype=np.int64)
+        features = None
+        symbols: Any = examples.inputs[:, :longest]
+        if examples.features is not None:
+            symbols = self.vocabulary.patch
+            numbers = np.zeros((*tokens.shape, examples.features.shape[2]), dtype=np.float32)
+            numbers[:, here] = examples.features[:, :longest] * real[..., None]
+            features = torch.from_numpy(numbers)
+        tokens[:, here] = np.where(real, symbols, self.vocabulary.pad)
+        return tokens, features
+
+    def _slots(self, examples: Examples) -> np.ndarray:
+        """(B,) answer symbols that there is room for."""
+        if not self._closes_slots:
+            return examples.answer_lengths
+        lengths, which = np.unique(examples.lengths, return_inverse=True)
+        return np.array([self.task.answer_length(int(length)) for length in lengths])[which]
+
+    def _fill_in(self, tokens: np.ndarray, examples: Examples, counts: np.ndarray) -> None:
+        """Everything beside the input: BOS, SEP and the answer, or slots for `counts` (B,) symbols."""
         behind = examples.lengths + self.input_start
         if self.shape == "decoder":
             tokens[:, 0] = self.vocabulary.bos
         elif self.readout == "front":
             tokens[:, 0] = self.vocabulary.slot
         elif self._has_slots:
-            _place(
-                tokens, behind, np.full_like(examples.answers, self.vocabulary.slot), examples.answer_lengths
-            )
+            slots = counts + self._closes_slots
+            place(tokens, behind, np.full((len(tokens), slots.max()), self.vocabulary.slot), slots)
         if self._has_separator:
             tokens[np.arange(len(tokens)), behind] = self.vocabulary.sep
         if self.autoregressive:
-            _place(tokens, behind + 1, examples.answers, examples.answer_lengths)
+            place(tokens, behind + 1, examples.answers, examples.answer_lengths)
 
     def _decoder_tokens(self, examples: Examples) -> np.ndarray:
         counts = examples.answer_lengths * self.autoregressive
         tokens = np.full((len(examples), 1 + int(counts.max())), self.vocabulary.pad, dtype=np.int64)
         tokens[:, 0] = self.vocabulary.bos
-        _place(tokens, np.ones_like(counts), examples.answers, counts)
+        place(tokens, np.ones_like(counts), examples.answers, counts)
         return tokens
 
     def _targets(self, examples: Examples, width: int) -> np.ndarray:
@@ -160,8 +234,11 @@ class Layout:
             return examples.answers.copy()
         targets = np.full((len(examples), width), IGNORE, dtype=np.int64)
         starts = self.scored_start(examples.lengths)
-        _place(targets, starts, examples.answers, examples.answer_lengths)
-        if self.ends:
+        if self._closes_slots:
+            slots = self._slots(examples) + 1
+            place(targets, starts, np.full((len(targets), slots.max()), self.task.answer_ids[0]), slots)
+        place(targets, starts, examples.answers, examples.answer_lengths)
+        if self.ends or self._closes_slots:
             targets[np.arange(len(targets)), starts + examples.answer_lengths] = self.vocabulary.eos
         return targets
 
@@ -187,14 +264,3 @@ def _resolve_readout(task: Task, shape: str, readout: str) -> str | None:
             )
         return None
     return readout
-
-
-def _first(counts: np.ndarray, width: int) -> np.ndarray:
-    """(B, width) bool, True at the first counts[b] places of row b."""
-    return np.arange(width)[None, :] < counts[:, None]
-
-
-def _place(rows: np.ndarray, starts: np.ndarray, values: np.ndarray, counts: np.ndarray) -> None:
-    """rows[b, starts[b] + k] = values[b, k] for k < counts[b]."""
-    b, k = np.nonzero(_first(counts, values.shape[1]))
-    rows[b, starts[b] + k] = values[b, k]
