@@ -47,9 +47,9 @@ def test_nothing_is_loaded_from_anywhere(page):
 
 
 def build_css() -> str:
-    from lengthwise.report.page import _asset
+    from lengthwise.report.page import asset
 
-    return str(_asset("page.css"))
+    return str(asset("page.css"))
 
 
 def test_it_says_what_was_found(page):

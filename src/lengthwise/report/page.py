@@ -70,7 +70,7 @@ def render(parts: Sequence[Part], *, title: str) -> str:
     runs = _each_once([part.collection.runs for part in parts])
     groups = [group for part in parts for group in part.collection.groups]
     return (
-        _environment()
+        environment()
         .get_template("page.html.j2")
         .render(
             title=title,
@@ -86,10 +86,10 @@ def render(parts: Sequence[Part], *, title: str) -> str:
             verdict_seeds=VERDICT_SEEDS,
             version=lengthwise.__version__,
             made=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
-            figures=_json(specs),
-            style=_asset("page.css"),
-            script=_asset("page.js"),
-            plotly=_plotly(),
+            figures=to_json(specs),
+            style=asset("page.css"),
+            script=asset("page.js"),
+            plotly=plotly(),
             analysis=analysis,
             words=words,
         )
@@ -123,6 +123,8 @@ def _section(section: Section, number: int, specs: dict[str, Any]) -> dict[str, 
         ),
         "beyond": [n for n in section.lengths if n > section.longest_trained],
         "facets": [],
+        "bins": _bins(section),
+        "perplexities": _perplexities(section),
         "stratified": any(stratum in analysis.STRATA for _, _, stratum in section.curves),
         "permutation": analysis.permutation_rows(section),
         "other_symmetries": _matrix(section),
@@ -157,6 +159,36 @@ def _table(section: Section, strata: dict[str, str], lengths: Sequence[int]) -> 
     return rows
 
 
+def _bins(section: Section) -> dict[str, Any]:
+    """The bins that were tested, and one row a variant and measure, one cell a bin; nothing where there are none."""
+    names = section.bin_names
+    rows = []
+    for group in section.groups:
+        for measure, worded in analysis.MEASURES.items():
+            curves = [section.bins.get((group.key, measure, name)) for name in names]
+            cells = [curve.estimates[curve.lengths[0]] if curve else None for curve in curves]
+            if any(cells):
+                rows.append({"group": group, "what": worded, "cells": cells, "n": len(group.runs)})
+    return {"names": [name.removeprefix("bin_") for name in names], "rows": rows} if rows else {}
+
+
+def _perplexities(section: Section) -> dict[str, Any]:
+    """The lengths that a text was tested at, and one row a variant and way of testing; nothing without a text."""
+    lengths = sorted({length for at in section.perplexities.values() for length in at})
+    rows = [
+        {
+            "group": group,
+            "what": worded,
+            "cells": [at.get(length) for length in lengths],
+            "n": len(group.runs),
+        }
+        for group in section.groups
+        for stratum, worded in analysis.PERPLEXITIES.items()
+        if (at := section.perplexities.get((group.key, stratum)))
+    ]
+    return {"names": lengths, "rows": rows} if rows else {}
+
+
 def _compared(section: Section) -> list[dict[str, Any]]:
     """Over the trained lengths, one row a variant: every seed, their mean and its interval."""
     rows = []
@@ -183,7 +215,8 @@ def _success(section: Section) -> list[tuple[Group, dict[int, Any]]]:
     return list(found.values())
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Of the templates of all pages."""
     environment = Environment(
         loader=PackageLoader("lengthwise.report", "template"), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
@@ -210,7 +243,7 @@ def _error(value: float | None) -> str:
     return f"{value:#.2g}".rstrip(".") if 1e-3 <= value < 100 else f"{value:.1e}" if value else "0"
 
 
-def _json(value: Any) -> Markup:
+def to_json(value: Any) -> Markup:
     """JSON that cannot end the script element it stands in."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
@@ -218,10 +251,12 @@ def _json(value: Any) -> Markup:
     return Markup(text)
 
 
-def _asset(name: str) -> Markup:
+def asset(name: str) -> Markup:
+    """A file of the template folder, as it is."""
     return Markup((resources.files("lengthwise.report") / "template" / name).read_text(encoding="utf-8"))
 
 
-def _plotly() -> Markup:
+def plotly() -> Markup:
+    """The library that draws, as a script to stand in a page."""
     script = (resources.files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
     return Markup(script.replace("</script", "<\\/script"))
