@@ -1,6 +1,6 @@
 """The transformations under which a model's outputs are compared.
 
-Each turns a batch x into gx, with `index` (B, N): position j of gx holds what position index[b, j] of x held, so
+Each turns a batch x into gx, with `index` (B, M): position j of gx holds what position index[b, j] of x held, so
 that a model that keeps the symmetry has f(gx)[b, j] = f(x)[b, index[b, j]].
 """
 
@@ -18,11 +18,18 @@ from lengthwise.batch import IGNORE, Batch
 
 @dataclass(frozen=True)
 class Acted:
-    """gx, and where its first N positions were in x; `source_index` likewise on the encoder's side."""
+    """gx, and where its first M positions were in x; `source_index` likewise on the encoder's side.
+
+    until: only positions of `batch` up to this one are compared; None = all. Such an action says nothing about the
+        encoder's side, nor about one output for the whole sequence.
+    alone: the model is given one sequence at a time.
+    """
 
     batch: Batch
     index: Tensor
     source_index: Tensor | None
+    until: int | None = None
+    alone: bool = False
 
 
 Permutation = Callable[[int, np.random.Generator], np.ndarray]
@@ -80,6 +87,21 @@ def permute_inputs(batch: Batch, columns: Tensor, order: np.ndarray) -> Acted:
     return Acted(replace(batch, source=moved), _identity(batch), index)
 
 
+def permute_real(batch: Batch, permutation: Permutation, generator: np.random.Generator) -> Acted:
+    """All real positions of each sequence in an order of its own, slots and BOS included; of a source alone where there
+    is one."""
+    side = batch if batch.source is None else batch.source
+    index = _identity(side)
+    for row, real in enumerate(side.key_mask.cpu().numpy()):
+        places = np.flatnonzero(real)
+        if len(places) < 2:
+            raise ValueError(f"sequence {row} has no two real positions to exchange")
+        index[row, places] = torch.as_tensor(places[permutation(len(places), generator)], device=index.device)
+    if batch.source is None:
+        return Acted(_take(side, index, targets=side.targets.shape[1] == index.shape[1]), index, None)
+    return Acted(replace(batch, source=_take(side, index, targets=False)), _identity(batch), index)
+
+
 def reverse_sequence(batch: Batch) -> Acted:
     """All real positions in the opposite order, slots and BOS included: what a symmetric distance bias keeps.
 
@@ -116,6 +138,42 @@ def pad(batch: Batch, count: int, symbols: int, generator: np.random.Generator) 
         _identity(batch),
         None if source is None else _identity(source),
     )
+
+
+def alone(batch: Batch) -> Acted:
+    """Each sequence in a batch of its own."""
+    source = batch.source
+    return Acted(batch, _identity(batch), None if source is None else _identity(source), alone=True)
+
+
+def change_after(batch: Batch, last: int, symbols: int, generator: np.random.Generator) -> Acted:
+    """Every symbol and feature past position `last` becomes another one, below `symbols`; how many there are stays."""
+    later = slice(last + 1, None)
+    tokens, features = batch.tokens.clone(), batch.features
+    shape = tokens[:, later].shape
+    steps = torch.as_tensor(generator.integers(1, max(symbols, 2), size=shape), device=tokens.device)
+    tokens[:, later] = (tokens[:, later] + steps) % symbols
+    if features is not None:
+        features = features.clone()
+        noise = torch.as_tensor(generator.standard_normal((*shape, features.shape[2])))
+        features[:, later] = noise.to(features)
+    changed = replace(batch, tokens=tokens, features=features)
+    return Acted(changed, _identity(batch), None, until=last)
+
+
+def prefix(batch: Batch, last: int) -> Acted:
+    """The positions up to `last`, as if no more had ever been there."""
+    known = slice(None, last + 1)
+    targets = batch.targets
+    cut = replace(
+        batch,
+        tokens=batch.tokens[:, known],
+        key_mask=batch.key_mask[:, known],
+        targets=targets[:, known] if targets.shape[1] == batch.tokens.shape[1] else targets,
+        features=None if batch.features is None else batch.features[:, known],
+        positions=None if batch.positions is None else batch.positions[:, known],
+    )
+    return Acted(cut, _identity(cut), None, until=last)
 
 
 def _identity(batch: Batch) -> Tensor:

@@ -16,20 +16,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lengthwise.batch import IGNORE, Batch
 from lengthwise.evaluation.actions import (
     PERMUTATIONS,
     Acted,
+    alone,
+    change_after,
     pad,
     permute_inputs,
+    prefix,
     reverse_sequence,
     translate,
 )
 from lengthwise.evaluation.modes import device_of, evaluation_mode, full_precision
+from lengthwise.evaluation.sample import Sample, task_sample
 from lengthwise.keyed import philox
 
 if TYPE_CHECKING:
@@ -43,6 +46,14 @@ Outputs = dict[str, Tensor]
 log = logging.getLogger(__name__)
 
 ACTIONS = (*PERMUTATIONS, "whole_reversal", "translation", "padding")
+"""What is measured of every run."""
+
+CONTRACTS = ("batch", "causality", "prefix")
+"""What a model promises about its batch-mates and about what follows; measured on request."""
+
+ONCE = ("reversal", "whole_reversal", "batch")
+"""There is only one of each."""
+
 DTYPES = ("float32", "float64")
 REFUSALS = (ValueError, NotImplementedError, RuntimeError)
 """How an encoding says that it has no such positions, or a component that it has no such precision."""
@@ -67,6 +78,8 @@ def certificate(
     position numbers; "padding", more masked positions with any symbols in them.
     quantity: "inputs", logits at the input positions (equivariance); "answer", logits where the answer is read
     (invariance); "hidden_0" (what the first layer reads), "hidden_1" (what it writes), …, at the input positions.
+    On request (`CONTRACTS`): "batch", each sequence alone; "causality", later symbols exchanged, and "prefix", nothing
+    later there at all: outputs up to a drawn position are compared (of an encoder-decoder the decoder's).
     Columns: action, quantity, dtype, length, sequences, draws, error_mean and error_max over draws (of the norm over
     all sequences, relative to ‖f(x)‖), difference_mean and difference_max (relative to ‖f(x) − f(x′)‖), flips (share
     of predictions that change; None for hidden states), flags.
@@ -77,14 +90,32 @@ def certificate(
     """
     actions = tuple(actions)
     _check(task, length, draws, sequences, dtypes, actions)
+    sample = task_sample(task, layout, length, sequences)
+    return certify(model, sample, draws=draws, dtypes=dtypes, actions=actions, per_layer=per_layer)
+
+
+def certify(
+    model: nn.Module,
+    sample: Sample,
+    *,
+    draws: int,
+    dtypes: Sequence[str] = DTYPES,
+    actions: Iterable[str] = ACTIONS,
+    per_layer: bool = False,
+) -> list[Row]:
+    """The rows of `certificate` on any `sample`, for any module that maps a Batch to logits.
+
+    per_layer needs a module with `inspect`.
+    """
+    actions = tuple(actions)
     rows: list[Row] = []
     for dtype in dtypes:
         device = device_of(model)
         if device.type == "mps" and dtype == "float64":
             device = torch.device("cpu")  # Apple's GPUs have no float64
         copy = deepcopy(model).to(device=device, dtype=getattr(torch, dtype))
-        subject = _Subject(copy, task, layout, length, sequences, getattr(torch, dtype), per_layer)
-        head = {"dtype": dtype, "length": length, "sequences": sequences}
+        subject = _Subject(copy, sample.to(device), getattr(torch, dtype), per_layer)
+        head = {"dtype": dtype, "length": len(sample.columns), "sequences": len(sample.x)}
         with evaluation_mode(copy), full_precision(device):
             for action in actions:
                 rows += [{"action": action, **row, **head} for row in subject.measure(action, draws)]
@@ -117,7 +148,8 @@ def probe(
     The model is used as it is, without a copy; its mode is put back.
     """
     _check(task, length, draws, sequences, ("float32",), ("uniform",))
-    subject = _Subject(model, task, layout, length, sequences, torch.float32, per_layer=False)
+    sample = task_sample(task, layout, length, sequences).to(device_of(model))
+    subject = _Subject(model, sample, torch.float32, per_layer=False)
     with evaluation_mode(model), full_precision(device_of(model)):
         row = next(subject.measure("uniform", draws))
     figures = {
@@ -137,49 +169,39 @@ def _check(
         raise ValueError(f"draws={draws} and sequences={sequences} must both be at least 1")
     for kind, given, known in (("action", actions, ACTIONS), ("dtype", dtypes, DTYPES)):
         for name in given:
-            if name not in known:
+            if name not in (*known, *(CONTRACTS if kind == "action" else ())):
                 raise ValueError(f"unknown {kind} {name!r}; known are {', '.join(known)}")
 
 
 class _Subject:
     """One model in one precision, with the sequences x and x′ that it is measured on."""
 
-    def __init__(
-        self,
-        model: Transformer,
-        task: Task,
-        layout: Layout,
-        length: int,
-        sequences: int,
-        dtype: torch.dtype,
-        per_layer: bool,
-    ):
+    def __init__(self, model: Any, sample: Sample, dtype: torch.dtype, per_layer: bool) -> None:
         self.model, self.per_layer, self.epsilon = model, per_layer, torch.finfo(dtype).eps
-        self.key = ("symmetry", task.identity, length)
-        examples = task.generate(np.full(2 * sequences, length), philox(*self.key, "sequences"))
-        both = layout(examples).to(device_of(model))
-        self.x, self.other = both.rows(slice(0, sequences)), both.rows(slice(sequences, None))
-        self.columns = layout.input_start + torch.arange(length, device=device_of(model))
-        self.symbols = len(layout.vocabulary)
+        self.x, self.other, self.columns = sample.x, sample.other, sample.columns
+        self.symbols, self.key = sample.symbols, sample.key
         self.width = self.x.tokens.shape[1]
         self.reference: tuple[Outputs, Outputs] | None = None
 
     def measure(self, action: str, draws: int) -> Iterator[Row]:
         """The rows of one action; a refusal by the model becomes a row without figures."""
-        if action in ("reversal", "whole_reversal"):
-            draws = 1  # there is only one
+        if action in ONCE:
+            draws = 1
+        if action in ("causality", "prefix") and not self._cuts():
+            return
         try:
             if self.reference is None:
                 self.reference = self._outputs(self.x), self._outputs(self.other)
             acted = [self._act(action, draw) for draw in range(draws)]
-            found = [self._outputs(one.batch) for one in acted]
+            found = [self._found(one) for one in acted]
         except REFUSALS as refusal:
             reason = str(refusal).split("\n")[0]
             log.warning("%s is not measured: %s", action, reason)
             yield _row("logits", 0, [], [], [], [f"not_defined: {reason}"])
             return
         for quantity in self._quantities():
-            yield self._compare(quantity, acted, found)
+            if any(self._where(quantity, one).any() for one in acted):
+                yield self._compare(quantity, acted, found)
 
     def _act(self, action: str, draw: int) -> Acted:
         generator = philox(*self.key, action, draw)
@@ -188,10 +210,28 @@ class _Subject:
             return permute_inputs(self.x, self.columns, PERMUTATIONS[action](length, generator))
         if action == "whole_reversal":
             return reverse_sequence(self.x)
+        if action == "batch":
+            return alone(self.x)
+        if action in ("causality", "prefix"):
+            last = int(generator.choice(self._cuts()))
+            if action == "prefix":
+                return prefix(self.x, last)
+            return change_after(self.x, last, self.symbols, generator)
         count = int(generator.integers(1, length + 1))
         if action == "translation":
             return translate(self.x, count)
         return pad(self.x, count, self.symbols, generator)
+
+    def _cuts(self) -> range:
+        """Where a sequence may be cut: something to compare before, something real behind."""
+        first = 0 if self.x.source is not None else int(self.columns[0])
+        return range(first, int(self.x.key_mask.sum(1).min()) - 1)
+
+    def _found(self, acted: Acted) -> Outputs:
+        if not acted.alone:
+            return self._outputs(acted.batch)
+        rows = [self._outputs(acted.batch.rows(slice(row, row + 1))) for row in range(len(acted.batch))]
+        return {name: torch.cat([outputs[name] for outputs in rows]) for name in rows[0]}
 
     def _outputs(self, batch: Batch) -> Outputs:
         """Logits and, per layer, hidden states (the encoder's, where there is one), (B, N or 1, ·) in float64."""
@@ -226,20 +266,38 @@ class _Subject:
         collapsed = spread <= 100 * self.epsilon * size
         errors, differences, flips = [], [], []
         for one, outputs in zip(acted, found, strict=True):
-            index = one.index if one.source_index is None or name == "logits" else one.source_index
-            if f_x.shape[1] == 1:  # read from the mean: nothing to move
-                index = index[:, :1] * 0
-            index = index.to(f_x.device)
+            index, there = self._index(name, one).to(f_x.device), self._where(quantity, one)
             expected = f_x.gather(1, index.unsqueeze(-1).expand(-1, -1, f_x.shape[2]))
-            there = mask.gather(1, index)
-            got = outputs[name][:, : f_x.shape[1]]
+            got = outputs[name][:, : index.shape[1]]
             error = _norm(got - expected, there)
             errors.append(error / size if size > 0 else (0.0 if error == 0 else float("inf")))
             if not collapsed:
                 differences.append(error / spread)
-            if name == "logits":
+            if name == "logits" and there.any():
                 flips.append(float((got.argmax(-1) != expected.argmax(-1))[there].double().mean()))
         return _row(quantity, len(acted), errors, differences, flips, ["collapsed"] if collapsed else [])
+
+    def _index(self, name: str, acted: Acted) -> Tensor:
+        """Where each compared position of the output `name` was in x, (B, M)."""
+        assert self.reference is not None
+        index = acted.index if acted.source_index is None or name == "logits" else acted.source_index
+        # read from the mean: nothing to move
+        return index[:, :1] * 0 if self.reference[0][name].shape[1] == 1 else index
+
+    def _where(self, quantity: str, acted: Acted) -> Tensor:
+        """(B, M) True where gx is compared; nowhere where the action says nothing about `quantity`."""
+        assert self.reference is not None
+        name = quantity if quantity.startswith("hidden") else "logits"
+        f_x = self.reference[0][name]
+        index = self._index(name, acted).to(f_x.device)
+        if acted.until is not None and (
+            f_x.shape[1] < self.width or (name != "logits" and self.x.source is not None)
+        ):
+            return torch.zeros_like(index, dtype=torch.bool)
+        there = self._mask(quantity, f_x).gather(1, index)
+        if acted.until is None:
+            return there
+        return there & (torch.arange(index.shape[1], device=there.device) <= acted.until)
 
     def _mask(self, quantity: str, output: Tensor) -> Tensor:
         """(B, N) True where `output` (B, N, ·) is compared."""
