@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
+from lengthwise.evaluation.scores import mark
 from lengthwise.keyed import philox
 from lengthwise.tasks import (
     AboveMean,
@@ -229,3 +232,68 @@ def test_vocabulary_is_equal_in_all_shapes():
     for task in (Majority(), Digits(), Reverse()):
         sizes = {len(Layout(task, shape).vocabulary) for shape in ("encoder", "decoder", "encoder_decoder")}
         assert sizes == {len(task.symbols) + 6}
+
+
+# --- answers whose length the input does not tell, and places that are not scored ---
+
+
+class Varying(Three):
+    variable_answers = True
+
+    def answer_length(self, length: int) -> int:
+        return length
+
+
+def varying() -> Examples:
+    return Examples(
+        inputs=np.array([[0, 1, 2], [2, 0, 0]]),
+        lengths=np.array([3, 1]),
+        answers=np.array([[2, 1], [0, 0]]),
+        answer_lengths=np.array([2, 0]),
+        evidence=np.array([-1, -1]),
+    )
+
+
+def test_slots_tell_nothing_of_how_long_an_answer_is() -> None:
+    """As many as the longest answer needs, and one; behind the end is the first answer symbol, in the loss alone."""
+    batch = Layout(Varying(answer_format="sequence"), "encoder")(varying())
+    assert batch.tokens.tolist() == [[0, 1, 2, SLOT, SLOT, SLOT, SLOT], [2, SLOT, SLOT, PAD, PAD, PAD, PAD]]
+    assert batch.targets.tolist() == [[X, X, X, 2, 1, EOS, 0], [X, EOS, 0, X, X, X, X]]
+    layout = Layout(Varying(answer_format="sequence"), "encoder")
+    assert layout.positions(3) == (7,) and layout.positions(1) == (3,)
+    decoder = Layout(Varying(answer_format="sequence"), "decoder")(varying())
+    assert decoder.targets.tolist() == [[X, X, X, X, 2, 1, EOS], [X, X, EOS, X, X, X, X]]
+
+
+def test_what_stands_behind_the_end_is_in_no_accuracy() -> None:
+    targets = Layout(Varying(answer_format="sequence"), "encoder")(varying()).targets
+    said = targets.clone()
+    said[0, 6], said[1, 2] = 1, 2  # wrong, but behind the end
+    marks = mark(said, targets, EOS)
+    assert marks.exact.tolist() == [True, True]
+    assert int(marks.symbols.sum()) == 2 and int(marks.scored.sum()) == 6
+    said[0, 5] = 0  # control: no end
+    assert mark(said, targets, EOS).exact.tolist() == [False, True]
+
+
+def test_a_model_that_sees_the_answers_among_later_inputs_is_refused() -> None:
+    class Next(Three):
+        causal_only = True
+
+    task = Next(answer_format="per_token", causal=True)
+    for shape in ("encoder", "encoder_decoder"):
+        with pytest.raises(ValueError, match="answers among the inputs that follow"):
+            Layout(task, shape)
+    assert Layout(task, "decoder").positions(3) == (4,)
+
+
+def test_places_that_are_not_scored() -> None:
+    class Partly(Three):
+        partly_scored = True
+
+    examples = replace(string(), answers=np.array([[X, 1, X], [1, 0, 0]]))
+    task = Partly(answer_format="per_token", causal=True)
+    assert Layout(task, "encoder")(examples).targets.tolist() == [[X, 1, X], [1, X, X]]
+    assert Layout(task, "decoder")(examples).targets.tolist() == [[X, X, 1, X], [X, 1, X, X]]
+    with pytest.raises(ValueError, match=r"scores some places only.*use shape encoder or decoder"):
+        Layout(task, "encoder_decoder")

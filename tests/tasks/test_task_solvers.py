@@ -181,6 +181,17 @@ def test_the_slow_solver_sees_a_wrong_answer(task):
     assert mistakes(task, replace(examples, evidence=examples.evidence + 1)) == 64
 
 
+@pytest.mark.parametrize(
+    "task", [t for t in TASKS.values() if t.feature_dim is None], ids=lambda task: task.name
+)
+def test_worked_examples_of_the_cards(task):
+    assert len(set(task.worked)) == 3
+    for question, answer in task.worked:
+        x = [task.symbols.index(symbol) for symbol in question.split()]
+        task.check_length(len(x))
+        assert solve(task, x)[0] == answer.split()
+
+
 # -- a perfect oracle that sees only what a model sees
 
 

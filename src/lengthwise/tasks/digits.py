@@ -30,20 +30,16 @@ def split_indices(split: str) -> np.ndarray:
 
 
 class Digits(Task):
-    """Task card: digits.
-
-    Definition: a handwritten digit of 8 x 8 grey values (0 to 1) is cut into patches of `patch` x `patch` (1, 2, 4),
-    row by row; each patch is one token of patch^2 numbers; the label is the digit. 64, 16 or 4 tokens: one length.
-    Source: scikit-learn's load_digits (Alpaydin & Kaynak 1998, UCI "Optical recognition of handwritten digits").
-    Symmetry: none; an order-blind model sees the bag of patches only. Evidence: none, spread over the picture.
-    Format: one label out of ten, features in place of symbols.
-    Splits: 1000 / 297 / 500 pictures for train / val / test by a fixed draw of indices. Training draws with
-    replacement; held-out items are the pictures themselves, each once, so there are at most 297 and 500.
-    Known deviations: patches are not normalised; writers are shared between splits (the collection does not name them).
-    """
+    """Pictures of digits as short sequences of patches."""
 
     name = "digits"
     answer_format = "label"
+    definition = (
+        "A handwritten digit of 8 x 8 grey values (0 to 1) is cut into patches of `patch` x `patch` (1, 2, 4), row by "
+        "row; each patch is one token of patch^2 numbers; the label is the digit. 64, 16 or 4 tokens: one length. "
+        "1000 / 297 / 500 pictures for train / val / test by a fixed draw; training draws with replacement, held-out "
+        "items are the pictures themselves, each once."
+    )
     symmetry = Symmetry("none", "none")
     evidence_meaning = "none: spread over the picture"
     source = (

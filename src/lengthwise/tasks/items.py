@@ -25,6 +25,32 @@ def validation_items(task: Task, length: int, count: int) -> Examples:
     return _items(task, "val", length, count)
 
 
+def bin_lengths(task: Task, low: int, high: int, count: int) -> np.ndarray:
+    """(count,) lengths drawn uniformly from those that `task` has from `low` to `high`, the same for every run.
+
+    Raises ValueError where it has none of them, or ends before `high`.
+    """
+    if task.max_length is not None and high > task.max_length:
+        task.check_length(high)
+    legal = legal_lengths(task, low, high)
+    if not legal:
+        task.check_length(high)
+    return philox("items", "bin", task.identity, low, high).choice(legal, size=count)
+
+
+def legal_lengths(task: Task, low: int, high: int) -> list[int]:
+    """The lengths from `low` to `high` that `task` has."""
+    return [length for length in range(low, high + 1) if _is_legal(task, length)]
+
+
+def _is_legal(task: Task, length: int) -> bool:
+    try:
+        task.check_length(length)
+    except ValueError:
+        return False
+    return True
+
+
 test_items.__test__ = False  # type: ignore[attr-defined]  # pytest would collect it by its name
 
 
@@ -32,7 +58,8 @@ def _items(task: Task, split: str, length: int, count: int) -> Examples:
     task.check_length(length)
     if count < 1:
         raise ValueError(f"count={count} is not possible; ask for at least 1 item")
-    fixed = task.fixed_items(split)
+    whole = task.whole_test(length) if split == "test" else None
+    fixed = task.fixed_items(split) if whole is None else whole["all"]
     if fixed is not None:
         return fixed.rows(slice(0, count))
     blocks = [_block(task, split, length, index) for index in range(-(-count // BLOCK))]

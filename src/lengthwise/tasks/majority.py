@@ -11,23 +11,23 @@ from lengthwise.tasks.contract import WINDOW, Examples, Symmetry, Task, label_ex
 
 
 class Majority(Task):
-    """Task card: majority.
-
-    Definition: odd length; the two counts differ by a margin drawn uniformly from `margins` (those <= n); the label is
-    the more frequent symbol, each half of the time; the order is uniform. The margin is a number of tokens rather
-    than a share: with a rate drawn per sequence, most sequences are so lopsided that a window of a few tokens answers
-    as well as the whole (93 % at length 101 with 21 tokens).
-    Source: Lengthwise. Symmetry: (P, identity). Evidence: none, all positions count alike.
-    Format: one label out of two.
-    Known deviations: differs from bin_majority and from a..z majority (Huang et al. 2025) in how counts are drawn.
-    """
+    """The more frequent of two symbols, by a fixed margin."""
 
     name = "majority"
     answer_format = "label"
+    definition = (
+        "Odd length; the numbers of the two symbols differ by a margin drawn uniformly from `margins` (those <= n); "
+        "the label is the more frequent symbol, each half of the time; the order is uniform."
+    )
+    worked = (("1 0 1", "1"), ("0 0 0", "0"), ("1 1 0 0 1 1 1", "1"))
     symmetry = Symmetry("P", "identity")
     evidence_meaning = "none: all positions count alike"
     source = "Lengthwise"
-    deviations = "margins are fixed numbers of tokens instead of a rate drawn per sequence"
+    deviations = (
+        "margins are fixed numbers of tokens: with a rate drawn per sequence, most sequences are so lopsided that 21 "
+        "tokens answer as well as the whole (93 % at length 101); differs from bin_majority and letter_majority in "
+        "how counts are drawn"
+    )
 
     def __init__(self, *, margins: Sequence[int] = (1, 3, 5)) -> None:
         self.margins = self.integers_option("margins", margins, 1, 999)

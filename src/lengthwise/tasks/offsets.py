@@ -11,16 +11,20 @@ from lengthwise.tasks.contract import WINDOW, Examples, Symmetry, Task, no_evide
 
 
 class Offsets(Task):
-    """Task card: offsets.
-
-    Definition: independent uniform bits; the answer at position t is the string of the bits at t-1, t-2, t-3, t-5 (one
-    of 16 symbols); a bit before the start counts as 0. Needs one attention pattern per offset.
-    Source: Lengthwise. Symmetry: shifts of the sequence, the same shift (up to the start). Evidence: a fixed set of
-    distances, so no single position. Format: one answer per token, causal. Known deviations: none (defined here).
-    """
+    """The bits at several fixed distances before each place."""
 
     name = "offsets"
     answer_format = "per_token"
+    definition = (
+        "Independent uniform bits; the answer at position t is the string of the bits at t-1, t-2, t-3, t-5 "
+        "(`offsets`, the nearest first), one of 16 symbols; a bit before the start counts as 0. Needs one attention "
+        "pattern per offset."
+    )
+    worked = (
+        ("1 0 1 1 0 1", "=0000 =1000 =0100 =1010 =1100 =0111"),
+        ("1 1", "=0000 =1000"),
+        ("0 1 0", "=0000 =0000 =1000"),
+    )
     symmetry = Symmetry("shift of the sequence", "the same shift, up to the start")
     evidence_meaning = "none: fixed distances before each position"
     source = "Lengthwise"

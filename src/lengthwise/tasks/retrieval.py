@@ -9,15 +9,12 @@ from lengthwise.tasks.contract import WINDOW, Examples, Symmetry, Task, label_ex
 
 
 class Last(Task):
-    """Task card: last.
-
-    Definition: independent uniform tokens; the label is the last one. Source: Lengthwise.
-    Symmetry: permutations of all positions but the last, identity. Evidence: the last position.
-    Format: one label. Known deviations: none (defined here).
-    """
+    """The last token."""
 
     name = "last"
     answer_format = "label"
+    definition = "Independent uniform tokens; the label is the last one."
+    worked = (("s3 s1 s7", "s7"), ("s0", "s0"), ("s2 s2 s5 s4", "s4"))
     symmetry = Symmetry("permutations that fix the last position", "identity")
     evidence_meaning = "the last position"
     source = "Lengthwise"
@@ -26,7 +23,7 @@ class Last(Task):
     def __init__(self, *, symbols: int = 8) -> None:
         count = self.integer_option("symbols", symbols, 2, 4096)
         self.symbols = tuple(f"s{i}" for i in range(count))
-        self.answer_symbols = self.symbols
+        self.answer_symbols = self.neutral_symbols = self.symbols
 
     @property
     def options(self) -> dict[str, int]:
@@ -34,6 +31,12 @@ class Last(Task):
 
     def _place(self, lengths: np.ndarray) -> np.ndarray:
         return lengths - 1
+
+    def neutral_gaps(self, examples: Examples) -> np.ndarray:
+        """Neither behind the last symbol nor under its number."""
+        gaps = super().neutral_gaps(examples)
+        gaps[:, -2:] = False
+        return gaps
 
     def sample(self, lengths: np.ndarray, generator: np.random.Generator, split: str) -> Examples:
         inputs = generator.integers(0, len(self.symbols), size=(len(lengths), lengths.max()))
@@ -57,19 +60,23 @@ class Last(Task):
 
 
 class First(Last):
-    """Task card: first.
-
-    Definition: independent uniform tokens; the label is the first one. Source: Lengthwise.
-    Symmetry: permutations of all positions but the first, identity. Evidence: position 0.
-    Format: one label. Known deviations: none (defined here).
-    """
+    """The first token."""
 
     name = "first"
+    definition = "Independent uniform tokens; the label is the first one."
+    worked = (("s3 s1 s7", "s3"), ("s0", "s0"), ("s2 s2 s5 s4", "s2"))
     symmetry = Symmetry("permutations that fix the first position", "identity")
     evidence_meaning = "the first position"
 
     def _place(self, lengths: np.ndarray) -> np.ndarray:
         return np.zeros_like(lengths)
+
+    def neutral_gaps(self, examples: Examples) -> np.ndarray:
+        """Neither in front of the first symbol nor under its number."""
+        gaps = Task.neutral_gaps(self, examples)
+        gaps[:, 0] = False
+        gaps[:, 1] &= examples.inputs.shape[1] > 1
+        return gaps
 
     def _window(self) -> float:
         return 1.0 / len(self.symbols)  # the last tokens say nothing about the first

@@ -27,17 +27,15 @@ def numbers_in_range(lengths: np.ndarray, symbols: int, generator: np.random.Gen
 
 
 class SetMax(Task):
-    """Task card: set_max.
-
-    Definition: a range r uniform over 1…symbols is drawn per sequence, then independent uniform numbers from 0…r-1; the
-    label is their maximum. Without the range, the maximum of a long sequence would be the largest symbol.
-    Source: Lengthwise, after the max regression of Lee et al. 2019 (Set Transformer). Symmetry: (P, identity).
-    Evidence: the first position that holds the maximum. Format: one label.
-    Known deviations: classes instead of a real number; numbers from a range drawn per sequence.
-    """
+    """The largest number."""
 
     name = "set_max"
     answer_format = "label"
+    definition = (
+        "A range r uniform over 1…`symbols` is drawn per sequence, then independent uniform numbers from 0…r-1; the "
+        "label is their maximum. Without the range, the maximum of a long sequence would be the largest symbol."
+    )
+    worked = (("3 7 0 7", "7"), ("5", "5"), ("12 40 2", "40"))
     symmetry = Symmetry("P", "identity")
     evidence_meaning = "the first position that holds the maximum"
     source = "Lengthwise, after Lee et al. 2019, Set Transformer"
@@ -47,6 +45,7 @@ class SetMax(Task):
         count = self.integer_option("symbols", symbols, 2, 512)
         self.symbols = tuple(str(i) for i in range(count))
         self.answer_symbols = self.symbols
+        self.neutral_symbols = self.symbols[:1]  # a zero more changes no maximum
 
     @property
     def options(self) -> dict[str, int]:
@@ -80,16 +79,15 @@ class SetMax(Task):
 
 
 class AboveMean(Task):
-    """Task card: above_mean.
-
-    Definition: numbers as in set_max; the answer at each position says whether its number is above (strictly) the mean
-    of the sequence. Source: Lengthwise. Symmetry: (P, P). Evidence: none, all positions count alike.
-    Format: one answer per token, not causal; as a decoder the answers follow the input. Known deviations: none
-    (defined here).
-    """
+    """Which numbers lie above the mean."""
 
     name = "above_mean"
     answer_format = "per_token"
+    definition = (
+        "Numbers as in set_max; the answer at each position says whether its number is above (strictly) the mean of "
+        "the sequence. Not causal: as a decoder the answers follow the input."
+    )
+    worked = (("1 2 6", "no no yes"), ("4 4", "no no"), ("0 10 5 2", "no yes yes no"))
     symmetry = Symmetry("P", "P")
     evidence_meaning = "none: all positions count alike"
     source = "Lengthwise"

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
+from lengthwise.tasks.chomsky import NOT_REGULAR, PROTOCOL, SUITE
 from lengthwise.tasks.combinatorics import choose_ratio, largest_share, mean_largest_share
 from lengthwise.tasks.contract import Examples, Symmetry, Task, no_evidence, real_places
 
 
-class _Strings(Task):
+class Strings(Task):
     """Answers as long as the input; no single position decides them."""
 
     answer_format = "sequence"
     evidence_meaning = "none: each answer symbol has its own position"
+    number_kinds: ClassVar[tuple[str, ...]] = ("index",)
+
+    def position_numbers(
+        self, examples: Examples, answer_width: int, kind: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """index: 1…n in both strings. coupled: an answer symbol has the number of the input symbol that it repeats."""
+        inputs = np.broadcast_to(np.arange(1, examples.inputs.shape[1] + 1), examples.inputs.shape)
+        places = np.broadcast_to(np.arange(answer_width), (len(examples), answer_width))
+        return inputs, 1 + (self.coupled(places, examples.lengths) if kind == "coupled" else places)
+
+    def coupled(self, places: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """The place in the input (from 0) that the answer's symbol at `places` (B, m) repeats."""
+        return places
 
     def __init__(self, symbols: int) -> None:
         count = self.integer_option("symbols", symbols, 2, 4096)
@@ -48,48 +64,49 @@ class _Strings(Task):
         }
 
 
-class Copy(_Strings):
-    """Task card: copy.
-
-    Definition: independent uniform tokens over `symbols` (2: a and b of the published task) -> the same string.
-    Source: repeat_copy of Huang et al. 2025. Symmetry: (P, P). Evidence: answer symbol t is at position t, so no single
-    one. Format: sequence with an end symbol (decoder, encoder_decoder); slots (encoder).
-    Known deviations: symbols are called 0 and 1.
-    """
+class Copy(Strings):
+    """The string again."""
 
     name = "copy"
+    definition = "Independent uniform tokens over `symbols` (2, as published); the answer is the same string."
+    worked = (("0 1 1", "0 1 1"), ("1 0 1 0", "1 0 1 0"), ("0", "0"))
+    prediction = (
+        "predicted not to generalise, as tokens repeat; measured 25.6 % exact match on 51-100 and 0 % on 101-150 with "
+        "learned positions, 28.0 and 0 % without (Huang et al. 2025)"
+    )
     symmetry = Symmetry("P", "P")
     source = "Huang et al. 2025 (repeat_copy), A formal framework for understanding length generalization"
     deviations = "symbols are called 0 and 1"
+    number_kinds = ("index", "coupled")
 
     def __init__(self, *, symbols: int = 2) -> None:
         super().__init__(symbols)
 
 
-class Reverse(_Strings):
-    """Task card: reverse.
-
-    Definition: independent uniform tokens over `symbols` (2: bits, as published) -> the reversed string.
-    Source: reverse_string of Delétang et al. 2023, "Neural networks and the Chomsky hierarchy". Symmetry: (P, JPJ).
-    Evidence: answer symbol t is at position n-1-t, so no single one. Format: sequence with an end symbol (decoder,
-    encoder_decoder); slots (encoder). Known deviations: lengths are mixed within a batch; the published protocol
-    (one length a batch, l <= 40, slots only, loss over all slots) is the encoder shape here.
-    """
+class Reverse(Strings):
+    """The string backwards."""
 
     name = "reverse"
+    definition = "Independent uniform tokens over `symbols` (2: bits, as published); the answer is the reversed string."
+    worked = (("1 0 0", "0 0 1"), ("0 1 1 0 1", "1 0 1 1 0"), ("1", "1"))
+    prediction = NOT_REGULAR
     symmetry = Symmetry("P", "JPJ")
-    source = "reverse_string of Delétang et al. 2023, Neural networks and the Chomsky hierarchy"
-    deviations = "lengths are mixed within a batch; shorter training lengths by default"
+    source = f"reverse_string of {SUITE}"
+    deviations = PROTOCOL
+    number_kinds = ("index", "coupled")
 
     def __init__(self, *, symbols: int = 2) -> None:
         super().__init__(symbols)
 
+    def coupled(self, places: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        return np.maximum(lengths[:, None] - 1 - places, 0)
+
     def answer(self, inputs: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        mirrored = lengths[:, None] - 1 - np.arange(inputs.shape[1])[None, :]
-        return np.take_along_axis(inputs, np.maximum(mirrored, 0), axis=1)
+        places = np.broadcast_to(np.arange(inputs.shape[1]), inputs.shape)
+        return np.take_along_axis(inputs, self.coupled(places, lengths), axis=1)
 
 
-class _DistinctStrings(_Strings):
+class _DistinctStrings(Strings):
     """Tokens drawn without replacement, so a string is at most as long as the alphabet."""
 
     def __init__(self, symbols: int) -> None:
@@ -102,18 +119,22 @@ class _DistinctStrings(_Strings):
 
 
 class UniqueCopy(_DistinctStrings):
-    """Task card: unique_copy.
-
-    Definition: tokens sampled without replacement from `symbols` (150) -> the same string; lengths up to `symbols`.
-    Source: Huang et al. 2025. Symmetry: (P, P). Evidence: answer symbol t is at position t, so no single one.
-    Format: sequence with an end symbol (decoder, encoder_decoder); slots (encoder).
-    Known deviations: trained on short lengths by default (published: up to 50, with random position offsets).
-    """
+    """A string of different tokens again."""
 
     name = "unique_copy"
+    definition = (
+        "Tokens sampled without replacement from `symbols` (150, as published); the answer is the same string. "
+        "Lengths up to `symbols`."
+    )
+    worked = (("7 140 3", "7 140 3"), ("12", "12"), ("0 149 75 1", "0 149 75 1"))
+    prediction = (
+        "predicted to generalise; measured 99.9 % exact match on 51-100 and 98.7 % on 101-150 with learned positions, "
+        "18.0 and 0 % without (Huang et al. 2025)"
+    )
     symmetry = Symmetry("P", "P")
     source = "Huang et al. 2025, A formal framework for understanding length generalization in transformers"
     deviations = "shorter training lengths by default"
+    number_kinds = ("index", "coupled")
 
     def __init__(self, *, symbols: int = 150) -> None:
         super().__init__(symbols)
@@ -130,16 +151,19 @@ class UniqueCopy(_DistinctStrings):
 
 
 class Sort(_DistinctStrings):
-    """Task card: sort.
-
-    Definition: tokens sampled without replacement from `symbols` (150) -> in ascending order; lengths up to `symbols`.
-    Source: Huang et al. 2025. Symmetry: (P, identity). Evidence: none, all positions count.
-    Format: sequence with an end symbol (decoder, encoder_decoder); slots (encoder).
-    Known deviations: trained on short lengths by default. Beware: as all tokens differ, "the symbol after the previous
-    one" is right with probability n / symbols (`previous_only`), 2/3 at length 100: look at exact match.
-    """
+    """Different tokens in ascending order."""
 
     name = "sort"
+    definition = (
+        "Tokens sampled without replacement from `symbols` (150, as published); the answer is the same tokens in "
+        "ascending order. Lengths up to `symbols`."
+    )
+    worked = (("7 140 3", "3 7 140"), ("12", "12"), ("149 0 75 1", "0 1 75 149"))
+    prediction = (
+        "predicted to generalise; measured 99.96 % exact match on 51-100 and 99.4 % on 101-150 with learned "
+        "positions, 99.8 and 80.6 % without (Huang et al. 2025). Beware: as all tokens differ, the symbol after the "
+        "previous one is right with probability n / symbols (previous_only), 2/3 at length 100: look at exact match"
+    )
     symmetry = Symmetry("P", "identity")
     evidence_meaning = "none: all positions count"
     source = "Huang et al. 2025, A formal framework for understanding length generalization in transformers"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 SPECIALS = ("pad", "bos", "sep", "eos", "slot", "patch")
@@ -27,7 +28,7 @@ class Vocabulary:
     def __init__(self, symbols: Sequence[str]) -> None:
         symbols = tuple(symbols)
         names = symbols + tuple(f"<{special}>" for special in SPECIALS)
-        doubled = sorted({name for name in names if names.count(name) > 1})
+        doubled = sorted(name for name, count in Counter(names).items() if count > 1)
         if not symbols or doubled:
             reason = f"symbols {doubled} appear twice" if doubled else "there are no symbols"
             raise ValueError(

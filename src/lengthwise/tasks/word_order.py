@@ -8,21 +8,18 @@ from lengthwise.tasks.contract import WINDOW, Examples, Symmetry, Task, label_ex
 
 
 class WordOrder(Task):
-    """Task card: word_order.
-
-    Definition: one `not`, one `good`, one `bad`, the rest fillers; `not` directly precedes one of the two adjectives,
-    and that adjective is the label. The other adjective is anywhere else, also right before `not` or right after the
-    negated one; since exactly one symbol follows `not`, the label is never in doubt. The place of `not` is uniform
-    over 0…n-2, that of the other adjective uniform over the n-2 places left, fillers are independent and uniform.
-    Lengths: from 3, where only `not` and the two adjectives fit ("bad not good"); trained from 4.
-    Source: Lengthwise. Symmetry: none that moves symbols; exchanging `good` and `bad` exchanges the labels.
-    Evidence: the position of `not`. Format: one label out of two.
-    Twins: exchanging `good` and `bad` keeps the bag and flips the label, so on twins any order-blind model scores
-    exactly one half. Known deviations: none (defined here).
-    """
+    """Which adjective is negated."""
 
     name = "word_order"
     answer_format = "label"
+    definition = (
+        "One `not`, one `good`, one `bad`, the rest independent uniform fillers w0, w1, …; `not` directly precedes "
+        "one of the two adjectives, and that adjective is the label. The place of `not` is uniform over 0…n-2, that "
+        "of the other adjective uniform over the n-2 places left, also right before `not` or right after the negated "
+        "one: exactly one symbol follows `not`. Test items come in twins: exchanging `good` and `bad` keeps the bag "
+        "and flips the label, so that an order-blind model scores exactly one half."
+    )
+    worked = (("w1 not good bad", "good"), ("bad not good", "good"), ("good w3 w0 not bad w7", "bad"))
     symmetry = Symmetry("exchange the symbols good and bad", "exchange the labels good and bad")
     evidence_meaning = "position of `not`"
     source = "Lengthwise"
@@ -34,6 +31,7 @@ class WordOrder(Task):
         self.fillers = self.integer_option("fillers", fillers, 1, 4096)
         self.symbols = (*(f"w{i}" for i in range(self.fillers)), "not", "good", "bad")
         self.answer_symbols = ("good", "bad")
+        self.neutral_symbols = self.symbols[: self.fillers]
 
     def sample(self, lengths: np.ndarray, generator: np.random.Generator, split: str) -> Examples:
         rows = np.arange(len(lengths))
@@ -48,6 +46,13 @@ class WordOrder(Task):
         inputs[rows, place + 1] = label
         inputs[rows, other] = good + bad - label
         return label_examples(inputs, lengths, label, place)
+
+    def neutral_gaps(self, examples: Examples) -> np.ndarray:
+        """Anywhere but between `not` and the adjective that it negates, or under that adjective's number."""
+        gaps = super().neutral_gaps(examples)
+        gaps[np.arange(len(examples)), examples.evidence + 1] = False
+        gaps[:, -1] &= examples.evidence + 1 < examples.inputs.shape[1] - 1
+        return gaps
 
     def twin(self, examples: Examples) -> Examples:
         good, bad = self.fillers + 1, self.fillers + 2

@@ -1,0 +1,62 @@
+"""Measured baselines: equal to the formulas where there are some, and not flattered by their own samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lengthwise.keyed import philox
+from lengthwise.tasks import Copy, Offsets, Reverse, SetMax, Sort, Task, WordOrder
+from lengthwise.tasks.contract import Examples, no_evidence
+from lengthwise.tasks.estimated import estimated_baselines
+
+
+@pytest.mark.parametrize(
+    "task", [Copy(), Reverse(symbols=4), Sort(symbols=20), WordOrder(), Offsets(), SetMax()]
+)
+@pytest.mark.parametrize("length", [5, 12])
+def test_they_agree_with_the_formulas(task: Task, length: int) -> None:
+    known, found = task.baselines(length), estimated_baselines(task, length)
+    assert "position_only" in found
+    for name, value in found.items():
+        if name in known:
+            assert value == pytest.approx(known[name], abs=0.03), name
+
+
+class Noise(Task):
+    """Many symbols, none of which can be known: a rule that remembers its samples would seem to know them."""
+
+    name, answer_format = "noise", "per_token"
+    symbols = answer_symbols = tuple(str(i) for i in range(500))
+
+    def sample(self, lengths: np.ndarray, generator: np.random.Generator, split: str) -> Examples:
+        shape = (len(lengths), int(lengths.max()))
+        inputs, answers = (generator.integers(0, 500, size=shape) for _ in range(2))
+        return Examples(inputs, lengths, answers, lengths, no_evidence(lengths))
+
+
+def test_a_rule_is_scored_on_samples_that_it_has_not_seen() -> None:
+    found = estimated_baselines(Noise(), 3)
+    assert found["position_only"] < 0.01
+    assert found["token_only"] < 0.01
+    examples = Noise().generate(np.full(4096, 3), philox("control"))
+    own = [np.bincount(examples.answers[:, t]).max() / 4096 for t in range(3)]
+    assert np.mean(own) > 0.004, "control: on its own samples a rule beats chance (0.002)"
+
+
+def test_unscored_places_and_unused_ones_do_not_count() -> None:
+    class Sparse(Noise):
+        partly_scored = True
+
+        def sample(self, lengths: np.ndarray, generator: np.random.Generator, split: str) -> Examples:
+            examples = super().sample(lengths, generator, split)
+            answers = np.full_like(examples.answers, -100)
+            answers[:, 1] = 7
+            return Examples(examples.inputs, lengths, answers, lengths, no_evidence(lengths))
+
+    assert estimated_baselines(Sparse(), 3) == {"position_only": 1.0, "token_only": 1.0}
+
+
+def test_an_unknown_rule_is_refused() -> None:
+    with pytest.raises(ValueError, match="no such rule: magic"):
+        estimated_baselines(Copy(), 3, ("magic",))
