@@ -12,8 +12,10 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 
 from lengthwise.components import check_components
 from lengthwise.errors import ConfigError
-from lengthwise.nn import Transformer
-from lengthwise.tasks import Layout, Task
+from lengthwise.nn import PositionEncoding, Transformer
+from lengthwise.positions import Sequential
+from lengthwise.runs import component_name
+from lengthwise.tasks import Layout, Task, bin_lengths
 from lengthwise.training.data import check_divides
 from lengthwise.training.fit import TrainerOptions, refuse
 from lengthwise.training.hardware import device_of
@@ -39,7 +41,7 @@ def build(slot: str, node: dict[str, Any], **supplied: Any) -> Any:
         return hydra.utils.instantiate(node, _convert_="all", **supplied)
     except Exception as error:
         reason = error.__cause__ or error
-        raise ConfigError(f"slot {slot}, option {_option(node)}: {reason}") from error
+        raise ConfigError(f"slot {slot}, option {option_of(node)}: {reason}") from error
 
 
 def build_task(config: dict[str, Any]) -> Task:
@@ -54,6 +56,11 @@ def build_task(config: dict[str, Any]) -> Task:
                 task.check_length(n)
             except ValueError as error:
                 raise ConfigError(f"{part}.lengths={config[part]['lengths']}: {error}") from error
+    for low, high in config["evaluation"]["bins"]:
+        try:
+            bin_lengths(task, low, high, 1)
+        except ValueError as error:
+            raise ConfigError(f"evaluation.bins: [{low},{high}]: {error}") from error
     if config["evaluation"]["symmetry"]:
         _check_symmetry_length(config, task)
     return task
@@ -90,9 +97,21 @@ def build_layout(config: dict[str, Any], task: Task) -> Layout:
     """
     shape = shape_of(config)
     try:
-        return Layout(task, shape, config["readout"])
+        layout = Layout(task, shape, config["readout"], build("positions", config["positions"]))
     except ValueError as error:
         raise ConfigError(f"task={task.name} model={shape} readout={config['readout']}: {error}") from error
+    for part, training in (("data", True), ("evaluation", False)):
+        longest = [high for _, high in config["evaluation"]["bins"]] if part == "evaluation" else []
+        for length in [*config[part]["lengths"], *longest]:
+            try:
+                layout.check_numbers(length, training=training)
+            except ValueError as error:
+                upto = f"{part}.bins" if length in longest else f"{part}.lengths"
+                raise ConfigError(
+                    f"positions={component_name(config['positions'])}: {error} ({upto} up to "
+                    f"{max(longest if length in longest else config[part]['lengths'])})"
+                ) from error
+    return layout
 
 
 def build_model(config: dict[str, Any], layout: Layout) -> Transformer:
@@ -112,19 +131,34 @@ def build_model(config: dict[str, Any], layout: Layout) -> Transformer:
                 **parts,
                 feature_dim=layout.task.feature_dim,
                 readout="mean" if layout.readout == "mean" else "token",
-                trained_length=_longest(layout.positions(n) for n in config["data"]["lengths"]),
+                trained_length=_longest(layout.spans(n, training=True) for n in config["data"]["lengths"]),
                 seed=config["init_seed"],
             )
     except (ValueError, TypeError) as error:
-        chosen = ", ".join(f"{slot}={_option(config[slot])}" for slot in ("pe", "attention", "norm"))
+        chosen = ", ".join(f"{slot}={option_of(config[slot])}" for slot in ("pe", "attention", "norm"))
         raise ConfigError(f"model={shape_of(config)} ({chosen}): {error}") from error
-    needed = max(_longest(layout.positions(n) for n in config["data"]["lengths"]))
+    _check_numbers(config, layout, model)
+    return model
+
+
+def _check_numbers(config: dict[str, Any], layout: Layout, model: Transformer) -> None:
+    """Refuse position numbers that the model has no use for, or not enough of."""
+    chosen = f"pe={component_name(config['pe'])} positions={component_name(config['positions'])}"
+    needed = max(_longest(layout.spans(n, training=True) for n in config["data"]["lengths"]))
     if model.max_length is not None and needed > model.max_length:
         raise ConfigError(
-            f"pe={_option(config['pe'])}, attention={_option(config['attention'])}: the model has {model.max_length} "
+            f"{chosen} attention={component_name(config['attention'])}: the model has {model.max_length} "
             f"positions, and data.lengths up to {max(config['data']['lengths'])} need {needed}"
         )
-    return model
+    encodings = [module for module in model.modules() if isinstance(module, PositionEncoding)]
+    if not isinstance(layout.rule, Sequential) and not any(e.reads_positions for e in encodings):
+        raise ConfigError(f"{chosen}: this encoding reads no position numbers; use positions=sequential")
+    if not layout.rule.whole and any(e.whole_numbers for e in encodings):
+        raise ConfigError(
+            f"{chosen}: this encoding is defined for whole numbers only; use positions=randomized, or another pe"
+        )
+    if not layout.rule.supplied and any(e.needs_supplied for e in encodings):
+        raise ConfigError(f"{chosen}: this encoding is meant for the task's own numbers; use positions=task")
 
 
 def _longest(positions: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -165,7 +199,7 @@ def refuse_training(config: dict[str, Any], model: Transformer, *, hardware: boo
     try:
         build("optimizer", config["optimizer"])(model)
     except Exception as error:  # torch's own checks raise what they like
-        raise ConfigError(f"slot optimizer, option {_option(config['optimizer'])}: {error}") from error
+        raise ConfigError(f"slot optimizer, option {option_of(config['optimizer'])}: {error}") from error
     callbacks: list[Any] = [build(f"callbacks.{name}", node) for name, node in config["callbacks"].items()]
     for name, callback in zip(config["callbacks"], callbacks, strict=True):
         if not isinstance(callback, Callback):
@@ -178,5 +212,6 @@ def refuse_training(config: dict[str, Any], model: Transformer, *, hardware: boo
         raise ConfigError(f"{chosen}: {error}") from error
 
 
-def _option(node: dict[str, Any]) -> str:
+def option_of(node: Any) -> str:
+    """The name of the class that a component's node chooses."""
     return str(node["_target_"]).rpartition(".")[2]

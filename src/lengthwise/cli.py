@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lengthwise import __version__, usage
+from lengthwise import __version__, outside, usage
 from lengthwise.console import never_fail
 from lengthwise.errors import LengthwiseError
 
@@ -26,6 +26,12 @@ def main() -> int:
         "train": train,
         "evaluate": evaluate,
         "report": report,
+        "scorecard": scorecard,
+        "certify": certify,
+        "check": check,
+        "tasks": tasks,
+        "show": show,
+        "runs": runs,
         "sweeps": sweeps,
         "demo": demo,
     }
@@ -65,6 +71,36 @@ def sweeps(arguments: Sequence[str] | None = None) -> int:
     return _command("sweeps", arguments)
 
 
+def scorecard(arguments: Sequence[str] | None = None) -> int:
+    """``lengthwise scorecard``: encodings side by side, untrained."""
+    return _command("scorecard", arguments)
+
+
+def certify(arguments: Sequence[str] | None = None) -> int:
+    """``lengthwise certify``: which symmetries a model keeps."""
+    return _command("certify", arguments)
+
+
+def check(arguments: Sequence[str] | None = None) -> int:
+    """``lengthwise check``: whether a component does what it must."""
+    return _command("check", arguments)
+
+
+def runs(arguments: Sequence[str] | None = None) -> int:
+    """``lengthwise runs``: the runs on disk."""
+    return _command("runs", arguments)
+
+
+def tasks(arguments: Sequence[str] | None = None) -> int:
+    """``lengthwise tasks``: the tasks and their cards."""
+    return _command("tasks", arguments)
+
+
+def show(arguments: Sequence[str] | None = None) -> int:
+    """``lengthwise show``: sequences of a task."""
+    return _command("show", arguments)
+
+
 def job(arguments: Sequence[str]) -> int:
     """``lengthwise job FILE``: what a launcher starts; not for people."""
     from lengthwise.work import run_file
@@ -81,14 +117,17 @@ def _command(name: str, arguments: Sequence[str] | None) -> int:
     """Run a command; errors meant for the user are one message, without a traceback, and exit code 2."""
     never_fail()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if {"-h", "--help"} & set(given):
-        print(getattr(usage, name)(), end="")
-        return 0
     try:
-        with _working_folder_importable():
+        with _working_folder_importable(), outside.restored():
+            folders, rest = outside.named_in(given)
+            for folder in folders:
+                outside.use(folder)
+            if {"-h", "--help"} & set(given):
+                print(getattr(usage, name)(), end="")
+                return 0
             from lengthwise import commands  # Hydra, and all that follows from it
 
-            return getattr(commands, name)(given)
+            return getattr(commands, name)(given if name == "train" else rest)
     except LengthwiseError as error:
         return _fail(str(error), USAGE_ERROR)
     except KeyboardInterrupt:

@@ -107,6 +107,36 @@ def report(arguments: list[str]) -> int:
     return 0
 
 
+def scorecard(arguments: list[str]) -> int:
+    from lengthwise.scorecard import scorecard as score_encodings
+
+    return score_encodings(arguments)
+
+
+def certify(arguments: list[str]) -> int:
+    from lengthwise.certify import certify as certify_model
+
+    return certify_model(arguments)
+
+
+def runs(arguments: list[str]) -> int:
+    from lengthwise.report.browse import browse
+
+    return browse(arguments)
+
+
+def tasks(arguments: list[str]) -> int:
+    from lengthwise.task_cards import tasks as list_tasks
+
+    return list_tasks(arguments)
+
+
+def show(arguments: list[str]) -> int:
+    from lengthwise.show import show as show_sequences
+
+    return show_sequences(arguments)
+
+
 def sweeps(arguments: list[str]) -> int:
     from lengthwise.sweeps.listing import list_sweeps
 
@@ -117,6 +147,14 @@ def sweeps(arguments: list[str]) -> int:
         raise ConfigError(f"{' '.join(named)}: name one sweep, or none to see all")
     given = parse_values([word for word in words if word not in named], {"outputs": "outputs"})
     return list_sweeps(given["outputs"], named[0] if named else None, as_json=as_json)
+
+
+def check(arguments: list[str]) -> int:
+    from lengthwise.checks import check_component
+
+    report = check_component(arguments)
+    print(report.text())
+    return int(report.failed)
 
 
 def demo(arguments: list[str]) -> int:

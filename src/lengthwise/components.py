@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import traceback
 import types
 import typing
 from collections.abc import Sequence
 from typing import Any
 
+from lengthwise import outside
 from lengthwise.config import HYDRA_KEYS, SLOTS, hint, short
 from lengthwise.errors import ConfigError
 
@@ -25,24 +27,39 @@ def check_components(config: dict[str, Any]) -> None:
 
     Raises ConfigError.
     """
+    outside.use_again(config["run"].get("components"))
     for slot in SLOTS:
-        _check_component(slot, config[slot], _SUPPLIED.get(slot, set()))
+        check_component(slot, config[slot])
     for name, node in config["callbacks"].items():
         if not isinstance(node, dict) or "_target_" not in node:
             raise ConfigError(f"callbacks.{name}={short(node)}: needs a class (_target_) and its options")
         _check_component(f"callbacks.{name}", node, set())
 
 
+def check_component(slot: str, node: dict[str, Any]) -> None:
+    """Refuse options of a slot's component that its class does not have, and a class that cannot be found.
+
+    Raises ConfigError.
+    """
+    _check_component(slot, node, _SUPPLIED.get(slot, set()))
+
+
+def settable(target: Any, *, partial: bool, slot: str = "") -> list[str]:
+    """The constructor's options that a slot's node may set."""
+    return [
+        p.name
+        for p in inspect.signature(target).parameters.values()
+        if (
+            p.kind == p.KEYWORD_ONLY
+            or (p.kind == p.POSITIONAL_OR_KEYWORD and (not partial or p.default is not p.empty))
+        )
+        and p.name not in _SUPPLIED.get(slot, set())
+    ]
+
+
 def _check_component(slot: str, node: dict[str, Any], supplied: set[str]) -> None:
     target = locate(slot, node["_target_"])
-    parameters = inspect.signature(target).parameters.values()
-    free = node.get("_partial_", False)
-    allowed = {
-        p.name
-        for p in parameters
-        if p.kind == p.KEYWORD_ONLY
-        or (p.kind == p.POSITIONAL_OR_KEYWORD and (not free or p.default is not p.empty))
-    } - supplied
+    allowed = set(settable(target, partial=node.get("_partial_", False))) - supplied
     hints = _hints(target)
     for key, value in node.items():
         if key in HYDRA_KEYS:
@@ -73,10 +90,27 @@ def locate(slot: str, target: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, ValueError) as error:
         raise ConfigError(
-            f"{slot}._target_={target}: cannot import {module or target!r} ({error})"
+            f"{slot}._target_={target}: cannot import {module or target!r} ({error}){_searched(module)}"
         ) from error
     except AttributeError as error:
         raise ConfigError(f"{slot}._target_={target}: {module} has no {name!r}") from error
+    except Exception as error:  # in somebody's file
+        where = [
+            frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename
+        ]
+        line = getattr(error, "lineno", None) or (where[-1].lineno if len(where) > 1 else None)
+        raise ConfigError(
+            f"{slot}._target_={target}: importing {module} fails"
+            f"{'' if line is None else f' (line {line})'}: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _searched(module: str) -> str:
+    """Where the file of a module of one's own may lie."""
+    name, own = module.partition(".")[0], outside.in_use()
+    if name == "lengthwise" or not name:
+        return ""
+    return f"; it is looked for as {own[-1] / name}.py" if own else f"; {name}.py may lie in a --config-dir"
 
 
 def fits(value: Any, hint: Any) -> bool:

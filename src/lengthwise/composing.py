@@ -24,6 +24,7 @@ from hydra.initialize import get_gh_backup, restore_gh_from_backup
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from lengthwise import outside
 from lengthwise.config import (
     CONFIG_NAME,
     GROUPS,
@@ -35,20 +36,26 @@ from lengthwise.config import (
 )
 from lengthwise.errors import ConfigError
 from lengthwise.paths import conf_dir
+from lengthwise.runs.identity import targets
 
 
-def compose(overrides: Sequence[str] = ()) -> dict[str, Any]:
+def compose(
+    overrides: Sequence[str] = (), *, config_dir: str | os.PathLike[str] | None = None
+) -> dict[str, Any]:
     """The checked configuration for `overrides`, as plain containers; the library's way in.
 
+    config_dir: a folder with options and components of your own, which this process then looks into for good.
     Raises ConfigError as the command line would.
     """
-    return Composer()(overrides)
+    return Composer(search=[] if config_dir is None else [os.fspath(config_dir)])(overrides)
 
 
 class Composer:
     """Overrides → checked configuration, as plain containers.
 
-    folder: of the primary configuration, ours if None. name: of its file. search: further folders to look in.
+    folder: of the primary configuration, ours if None. name: of its file. search: further folders to look in; those
+    that are in use already (`lengthwise.outside`) are looked into as well.
+    Raises ConfigError where a name is taken by two.
     """
 
     def __init__(
@@ -57,12 +64,17 @@ class Composer:
         register_schema()
         self.folder = os.path.abspath(folder or conf_dir())
         self.name = name or CONFIG_NAME
-        self.search = [os.path.abspath(path) for path in search]
+        for place in search:
+            outside.use(place)
+        outside.refuse_shadows()
         self._bases: dict[tuple[str, ...], DictConfig] = {}
 
     def __call__(self, overrides: Sequence[str]) -> dict[str, Any]:
         """Raises ConfigError as the command line of a single run would."""
-        return check(self._composed(overrides))
+        config = check(self._composed(overrides))
+        if (folder := outside.noted(targets(config))) is not None:
+            config["run"]["components"] = folder
+        return config
 
     def study(self, overrides: Sequence[str]) -> dict[str, Any]:
         """The node ``study`` as its file has it: interpolations are each cell's own.  Raises ConfigError."""
@@ -117,7 +129,7 @@ class Composer:
         backup = get_gh_backup()
         version.setbase("1.3")
         path = create_config_search_path(self.folder)
-        for folder in self.search:
+        for folder in outside.in_use():
             path.prepend("command-line", f"file://{folder}", anchor="schema")  # which has to be the last
         try:
             Hydra.create_main_hydra2(task_name="lengthwise", config_search_path=path)

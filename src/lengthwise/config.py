@@ -21,9 +21,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from lengthwise.errors import ConfigError
-from lengthwise.paths import conf_dir
-from lengthwise.runs.lengths import parse_lengths
+from lengthwise.outside import option_files
+from lengthwise.runs.lengths import parse_bin, parse_bins, parse_lengths
 from lengthwise.schema import Schema
+from lengthwise.texts import note_text
 
 CONFIG_NAME = "config"
 SLOTS = tuple(f.name for f in dataclasses.fields(Schema) if f.metadata.get("slot"))
@@ -99,8 +100,8 @@ def parse_values(arguments: Sequence[str], defaults: dict[str, Any]) -> dict[str
 
 
 def options(group: str) -> list[str]:
-    """The options of a config group, as shipped."""
-    return sorted(path.stem for path in (conf_dir() / group).glob("*.yaml"))
+    """The options of a config group: ours, and those from outside (`lengthwise.outside`)."""
+    return list(option_files(group))
 
 
 def check(config: DictConfig | dict[str, Any]) -> dict[str, Any]:
@@ -124,10 +125,18 @@ def check(config: DictConfig | dict[str, Any]) -> dict[str, Any]:
     if unknown:
         name = sorted(unknown)[0]
         raise ConfigError(
-            f"study.{name}: a study has no such key; it has {', '.join(STUDY_KEYS)}.{_closest(name, STUDY_KEYS)}"
+            f"study.{name}: a study has no such key; it has {', '.join(STUDY_KEYS)}.{closest(name, STUDY_KEYS)}"
         )
     for part in ("data", "evaluation"):
         plain[part]["lengths"] = parse_lengths(plain[part]["lengths"], f"{part}.lengths")
+    evaluation = plain["evaluation"]
+    evaluation["bins"] = parse_bins(evaluation["bins"])
+    if evaluation["mean"] is not None:
+        evaluation["mean"] = parse_bin(evaluation["mean"], "evaluation.mean")
+    try:
+        note_text(plain["task"])
+    except ValueError as error:
+        raise ConfigError(f"task.{error}") from error
     for seed in ("init_seed", "data_seed"):
         _in_range(f"{seed}", plain[seed], {"at_least": 0})
     if not plain["outputs"].strip():
@@ -198,7 +207,7 @@ def _in_range(path: str, value: Any, metadata: Any) -> None:
     if "one_of" in metadata and value not in metadata["one_of"]:
         allowed = ", ".join(map(str, metadata["one_of"]))
         raise ConfigError(
-            f"{path}={value}: must be one of {allowed}.{_closest(str(value), metadata['one_of'])}"
+            f"{path}={value}: must be one of {allowed}.{closest(str(value), metadata['one_of'])}"
         )
     numeric = {"at_least", "above"} & set(metadata)
     if numeric and (not isinstance(value, int | float) or isinstance(value, bool)):
@@ -212,7 +221,7 @@ def _in_range(path: str, value: Any, metadata: Any) -> None:
 
 
 def keys() -> list[str]:
-    """Every dotted key of the default configuration and of all options shipped: what a typo is compared with."""
+    """Every dotted key of the default configuration and of all options: what a typo is compared with."""
     return sorted({*_schema_keys(Schema, ""), *_option_keys()})
 
 
@@ -227,10 +236,13 @@ def _schema_keys(schema: type, prefix: str) -> Iterator[str]:
 
 def _option_keys() -> Iterator[str]:
     for slot in SLOTS:
-        for name in options(slot):
-            node: Any = OmegaConf.load(conf_dir() / slot / f"{name}.yaml")
-            node = node.get(slot, node)
-            yield from (f"{slot}.{key}" for key in node if key not in HYDRA_KEYS)
+        for path in option_files(slot).values():
+            try:
+                node: Any = OmegaConf.load(path)
+                node = node.get(slot, node)
+                yield from (f"{slot}.{key}" for key in node if key not in HYDRA_KEYS)
+            except Exception:  # a file that is no option's: whoever chooses it is told
+                continue
 
 
 def hint(path: str, candidates: Sequence[str] | None = None) -> str:
@@ -243,7 +255,8 @@ def hint(path: str, candidates: Sequence[str] | None = None) -> str:
     return f" Did you mean {found[0]}?" if found else ""
 
 
-def _closest(word: str, candidates: Sequence[Any]) -> str:
+def closest(word: str, candidates: Sequence[Any]) -> str:
+    """`` Did you mean …?`` for the candidate nearest to `word`, or an empty string."""
     found = difflib.get_close_matches(word, [str(c) for c in candidates], n=1)
     return f" Did you mean {found[0]}?" if found else ""
 
@@ -261,7 +274,7 @@ def explain(error: Exception) -> str:
         group, name = found.groups()
         listed = re.findall(r"^\t(\S+)$", text, flags=re.M) or options(group)
         known = f"options: {', '.join(listed)}" if listed else "there is no such slot"
-        return f"{group}={name}: no such option; {known}.{_closest(name, listed)}"
+        return f"{group}={name}: no such option; {known}.{closest(name, listed)}"
     if found := re.search(r"Could not override '([^']+)'", text):
         key = found.group(1)
         if cause is not None and "not in struct" not in str(cause) and "Key" not in str(cause):

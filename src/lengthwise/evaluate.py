@@ -11,19 +11,20 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import OverrideParseException
 from omegaconf import OmegaConf
 
-from lengthwise.build import build_parts
+from lengthwise.build import build_parts, option_of
+from lengthwise.composing import compose
 from lengthwise.config import check, hint
 from lengthwise.console import say
 from lengthwise.errors import ConfigError, RunError
 from lengthwise.evaluation.length import evaluation_id
-from lengthwise.measure import headline, measure, note
+from lengthwise.measure import headline, measure, note, protocols, what_of
+from lengthwise.outside import option_files
 from lengthwise.pipeline import prepare, start_of
 from lengthwise.runs import RunFolder, find_run, record_start
 from lengthwise.runs.identity import INTRODUCED, canonical
 from lengthwise.runs.tested import TRAINED
 
-_ALLOWED = ("evaluation", "pe")
-_LATER = {"nodes": 1, "strategy": "auto"}
+_ALLOWED = ("evaluation", "pe", "positions")
 
 
 class Tested(NamedTuple):
@@ -37,10 +38,11 @@ class Tested(NamedTuple):
 def evaluate(overrides: Sequence[str]) -> Tested:
     """Test the run named by ``run=`` as `overrides` say.
 
-    What was tested before with the same options is not tested again. Options of the encoding (``pe.beyond=clamp``)
-    are kept apart under an id of their own.
+    What was tested before with the same options is not tested again. Other options of the encoding
+    (``pe.beyond=clamp``) and other position numbers (``positions=sequential``) are kept apart under an id of their own.
 
-    Raises ConfigError for an override that is not one of ``run``, ``outputs``, ``evaluation.*``, ``pe.*``; RunError
+    Raises ConfigError for an override that is not one of ``run``, ``outputs``, ``evaluation``, ``evaluation.*``,
+    ``pe.*``, ``positions``, ``positions.*``; RunError
     for a run that does not exist, is not trained, or whose checkpoint is missing or damaged.
     """
     given = _parse(overrides)
@@ -50,10 +52,8 @@ def evaluate(overrides: Sequence[str]) -> Tested:
         )
     folder = find_run(given.pop("outputs", "outputs"), str(given.pop("run")))
     trained = folder.read_config()
-    config = _apply(trained, given)
-    encoding, before = canonical(config["pe"]), canonical(trained["pe"])
-    changed = {key: value for key, value in encoding.items() if value != before.get(key)}
-    name = evaluation_id({"pe": changed}) if changed else TRAINED
+    folder.refuse_changed_source(trained)
+    config, name = _tested_so(trained, given)
     prepare(config)
     task, layout, model = build_parts(config)
     with folder.claim():
@@ -63,14 +63,43 @@ def evaluate(overrides: Sequence[str]) -> Tested:
                 f"run {folder.name} has no checkpoint to test: it is {status.state} at step {status.steps}"
             )
         rows = measure(folder, config, task, layout, model, evaluation_id=name)
+        known = dict(status.results)
         if rows and name == TRAINED:
-            status.results |= headline(folder, trained, model)
+            status.results |= headline(folder, trained, layout, model)
+        if name == TRAINED:
+            status.results |= protocols(folder, config["evaluation"], task)
         if rows:
             record_start(folder.provenance_file, start_of(config, ["evaluate.py", *overrides]))
             note(status, rows, name)
+        if rows or status.results != known:
             folder.write_status(status)
-        say(f"run {folder.name}: {len({row['length'] for row in rows})} lengths added to {folder.length_csv}")
+        say(f"run {folder.name}: {what_of(rows)} added to {folder.length_csv}")
     return Tested(folder, name, config["evaluation"]["checkpoints"][0])
+
+
+def tested_so(trained: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """The configuration that tests a run as `overrides` say (``pe.…``, ``positions…``, ``evaluation.…``), and the id
+    that keeps its results apart.
+
+    Raises ConfigError for other overrides.
+    """
+    return _tested_so(trained, _parse(overrides))
+
+
+def _tested_so(trained: dict[str, Any], given: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    config = _apply(trained, given)
+    changed = _changed(trained, config)
+    return config, evaluation_id(changed) if changed else TRAINED
+
+
+def _changed(trained: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+    """The options of the encoding, and of the rule of its numbers, that the test has and training had not."""
+    changed = {}
+    for slot in ("pe", "positions"):
+        now, before = canonical(config[slot]), canonical(trained[slot])
+        if different := {key: value for key, value in now.items() if value != before.get(key)}:
+            changed[slot] = different
+    return changed
 
 
 def _parse(overrides: Sequence[str]) -> dict[str, Any]:
@@ -89,21 +118,34 @@ def _value(override: Override) -> Any:
     return override.value()
 
 
+def _preset(name: Any) -> dict[str, Any]:
+    """What an option of the group ``evaluation`` says that the default does not."""
+    files = option_files("evaluation")
+    if name not in files:
+        raise ConfigError(f"evaluation={name}: no such option; options: {', '.join(files)}")
+    content: Any = OmegaConf.to_container(OmegaConf.load(files[name]))
+    return {key: value for key, value in content.items() if key != "defaults"}
+
+
 def _apply(trained: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    # Runs that were trained before a run could have several nodes do not say how many.
-    config = OmegaConf.create({**deepcopy(trained), "trainer": {**_LATER, **trained["trainer"]}})
+    config = OmegaConf.create(deepcopy(trained))
+    if "positions" in given:  # another rule, before its options
+        config.positions = compose([f"positions={given.pop('positions')}"])["positions"]
+    if "evaluation" in given:  # a preset, before what is said besides
+        config.evaluation.update(_preset(given.pop("evaluation")))
     for key, value in given.items():
         slot, _, option = key.partition(".")
         if slot not in _ALLOWED or not option:
             raise ConfigError(
-                f"{key}={value}: a finished run can be tested with other evaluation.* and pe.* options only"
+                f"{key}={value}: a finished run can be tested with other options of evaluation, pe and positions only"
                 f"{hint(key, [f'evaluation.{name}' for name in trained['evaluation']])}"
             )
-        if slot == "pe" and option not in trained["pe"] and key not in INTRODUCED:  # some came after the run
-            options = [f"pe.{name}" for name in trained["pe"] if not name.startswith("_")]
-            raise ConfigError(
-                f"{key}={value}: this run's encoding takes {', '.join(options) or 'no options'}.{hint(key, options)}"
-            )
+        if (
+            slot != "evaluation" and option not in config[slot] and key not in INTRODUCED
+        ):  # some came after the run
+            options = [f"{slot}.{name}" for name in config[slot] if not name.startswith("_")]
+            takes = f"{option_of(config[slot])} takes {', '.join(options) or 'no options'}"
+            raise ConfigError(f"{key}={value}: {takes}.{hint(key, options)}")
         OmegaConf.update(config, key, value)
     plain: Any = OmegaConf.to_container(config)
     return check(plain)

@@ -15,9 +15,11 @@ def load_model(run: str | Path, checkpoint: str = "last", *, outputs: str | Path
 
     run: a run folder, its name, or the first characters of its hash.
 
-    Raises RunError where the run or the checkpoint is missing or damaged.
+    Raises RunError where the run or the checkpoint is missing or damaged, or a component of one's own was edited since.
     """
     folder = find_run(outputs, str(run))
-    _, _, model = build_parts(folder.read_config())
+    config = folder.read_config()
+    folder.refuse_changed_source(config)
+    _, _, model = build_parts(config)
     load_weights(model, folder.checkpoints / f"{checkpoint}.ckpt")
     return model.eval()

@@ -8,21 +8,31 @@ from typing import Any
 
 from lengthwise.console import say
 from lengthwise.evaluation.actions import PERMUTATIONS
+from lengthwise.evaluation.bins import bin_items, evaluate_bins
 from lengthwise.evaluation.length import evaluate_lengths, summarise, with_baselines
+from lengthwise.evaluation.perplexity import perplexity
 from lengthwise.evaluation.symmetry import certificate
-from lengthwise.evaluation.verdict import verdicts
+from lengthwise.evaluation.verdict import kept, verdicts
 from lengthwise.nn import Transformer
 from lengthwise.runs import RunFolder, Status, Table, read_table
+from lengthwise.runs.lengths import SLIDING, bin_of
 from lengthwise.runs.tables import LENGTH_COLUMNS, LENGTH_KEY, SYMMETRY_COLUMNS, SYMMETRY_KEY
-from lengthwise.runs.tested import TRAINED, current_rows, is_certified, symmetry_length, tested_lengths
-from lengthwise.tasks import Layout, Task, seen_inputs, shared_items, test_items
+from lengthwise.runs.tested import (
+    TRAINED,
+    current_rows,
+    is_certified,
+    symmetry_length,
+    tested_bins,
+    tested_lengths,
+)
+from lengthwise.tasks import Layout, Task, test_items, train_overlap
+from lengthwise.tasks.items import legal_lengths
+from lengthwise.tasks.overlap import AT_LEAST, EXACT
 from lengthwise.training.callbacks.checkpoints import load_weights
 from lengthwise.training.data import global_examples
 from lengthwise.training.hardware import device_of
 
 Row = dict[str, Any]
-
-_OVERLAP_SEQUENCES = 100_000
 
 
 def measure(
@@ -50,7 +60,7 @@ def measure(
             continue
         steps[step] = checkpoint
         missing = _missing(folder, config, task, checkpoint, step, evaluation_id)
-        rows = _lengths(config, task, layout, model, missing, f"testing {checkpoint}")
+        rows = _tested(config, task, layout, model, *missing, f"testing {checkpoint}")
         head = {"checkpoint": checkpoint, "step": step, "evaluation_id": evaluation_id}
         rows = [{**head, **row} for row in _beside(rows, config, task, step)]
         Table(folder.length_csv, _columns(rows)).replace(rows, LENGTH_KEY)
@@ -62,66 +72,90 @@ def measure(
 
 def _missing(
     folder: RunFolder, config: dict[str, Any], task: Task, checkpoint: str, step: int, evaluation_id: str
-) -> list[int]:
-    """The asked-for lengths that are not in ``length.csv`` for these weights with this many sequences."""
-    count = config["evaluation"]["count"]
+) -> tuple[list[int], list[tuple[int, int]]]:
+    """The asked-for lengths and bins that are not in ``length.csv`` for these weights with this many sequences."""
+    asked = config["evaluation"]
+    count = asked["count"]
     if (fixed := task.fixed_items("test")) is not None:
         count = min(count, len(fixed))
-    present = tested_lengths(folder, checkpoint, count, step=step, evaluation_id=evaluation_id)
-    return [length for length in config["evaluation"]["lengths"] if length not in present]
+    those: dict[str, Any] = {"step": step, "evaluation_id": evaluation_id}
+    lengths = tested_lengths(folder, checkpoint, count, **those)
+    bins = tested_bins(folder, checkpoint, count, **those)
+    return [length for length in asked["lengths"] if length not in lengths], [
+        (low, high) for low, high in asked["bins"] if (low, high) not in bins
+    ]
 
 
-def _lengths(
-    config: dict[str, Any], task: Task, layout: Layout, model: Transformer, lengths: Sequence[int], label: str
+def _tested(
+    config: dict[str, Any],
+    task: Task,
+    layout: Layout,
+    model: Transformer,
+    lengths: Sequence[int],
+    bins: Sequence[tuple[int, int]],
+    label: str,
 ) -> list[Row]:
-    if not lengths:
+    if not (lengths or bins):
         return []
-    began = time.monotonic()
-    rows = evaluate_lengths(
-        model,
-        task,
-        layout,
-        lengths,
-        config["evaluation"]["count"],
-        train_lengths=config["data"]["lengths"],
-        max_tokens_per_batch=config["evaluation"]["batch_tokens"],
-    )
-    say(f"{label}: {len(lengths)} lengths in {time.monotonic() - began:.1f} s")
-    return rows
+    began, count = time.monotonic(), config["evaluation"]["count"]
+    options: dict[str, Any] = {
+        "train_lengths": config["data"]["lengths"],
+        "max_tokens_per_batch": config["evaluation"]["batch_tokens"],
+    }
+    rows = evaluate_lengths(model, task, layout, lengths, count, **options)
+    rows += evaluate_bins(model, task, layout, bins, count, **options)
+    say(f"{label}: {what_of(rows)} in {time.monotonic() - began:.1f} s")
+    return [{**row, "asked": count} for row in rows]
+
+
+def what_of(rows: Sequence[Row]) -> str:
+    """How many lengths and bins `rows` are about, in words."""
+    bins = {row["stratum"] for row in rows if bin_of(row["stratum"])}
+    lengths = {row["length"] for row in rows if not bin_of(row["stratum"])}
+    return f"{len(lengths)} lengths" + (f" and {len(bins)} bins" if bins else "")
 
 
 def _beside(rows: list[Row], config: dict[str, Any], task: Task, step: int) -> list[Row]:
-    """`rows`, those of whole lengths with the task's baselines and the share of test items that training has seen."""
+    """`rows`, those of whole lengths with the task's baselines, and with the bins the share of test items that training
+    has seen."""
     if not rows:
         return []
-    seen = _train_overlap(
-        config, task, {row["length"]: row["n"] for row in rows if row["stratum"] == "all"}, step
-    )
+    bins = [row for row in rows if bin_of(row["stratum"])]
     completed: list[Row] = []
-    for row in with_baselines(rows, task):
+    for row in with_baselines([row for row in rows if not bin_of(row["stratum"])], task):
         known = row.pop("baselines")
         if row["stratum"] == "all":
-            row |= {"train_overlap": seen[row["length"]], **{f"baseline_{k}": v for k, v in known.items()}}
+            row |= {f"baseline_{k}": v for k, v in known.items()}
         else:
             del row["best_blind"]  # computed for whole lengths
         completed.append(row)
-    return completed
+    _add_overlap([row for row in completed if row["stratum"] == "all"] + bins, config, task, step)
+    return completed + bins
 
 
-def _train_overlap(config: dict[str, Any], task: Task, counts: dict[int, int], step: int) -> dict[int, float]:
-    """Length -> share of the test items that are among the sequences trained on up to `step`.
+def _add_overlap(rows: list[Row], config: dict[str, Any], task: Task, step: int) -> None:
+    """Enter into `rows` which share of their test items is among the sequences trained on up to `step`.
 
-    Exact for the first `_OVERLAP_SEQUENCES` training sequences, and so a lower bound for longer training. Lengths that
-    training never shows share nothing.
+    Lengths that training never shows share nothing.
     """
-    data = config["data"]
-    batches = 1 if data["repeat_batch"] else min(step, -(-_OVERLAP_SEQUENCES // data["batch_size"]))
+    data, trained = config["data"], set(config["data"]["lengths"])
+    tests = {}
+    for index, row in enumerate(rows):
+        if found := bin_of(row["stratum"]):
+            sets = bin_items(task, *found, row["asked"]) if row["n"] else []
+            tests[index] = [examples for examples in sets if int(examples.lengths[0]) in trained]
+        else:
+            known = row["n"] and row["length"] in trained
+            tests[index] = [test_items(task, row["length"], row["n"])] if known else []
     which = {"lengths": data["lengths"], "batch_size": data["batch_size"], "data_seed": config["data_seed"]}
-    seen = seen_inputs(global_examples(task, **which, split="train", step=i) for i in range(batches))
-    return {
-        length: shared_items(test_items(task, length, n), seen) if length in data["lengths"] and n else 0.0
-        for length, n in counts.items()
-    }
+    batches = range(1 if data["repeat_batch"] else step)
+    seen = (global_examples(task, **which, split="train", step=i) for i in batches)
+    shares = iter(train_overlap([examples for sets in tests.values() for examples in sets], seen))
+    for index, sets in tests.items():
+        found_in = [(len(examples), *next(shares)) for examples in sets]
+        seen_items = sum(size * share for size, share, _ in found_in)
+        rows[index]["train_overlap"] = seen_items / rows[index]["n"] if rows[index]["n"] else 0.0
+        rows[index]["overlap_is"] = AT_LEAST if any(kind == AT_LEAST for *_, kind in found_in) else EXACT
 
 
 def _columns(rows: list[Row]) -> list[str]:
@@ -171,21 +205,62 @@ def tested(folder: RunFolder, checkpoint: str) -> list[Row]:
 def note(status: Status, rows: Sequence[Row], evaluation_id: str = TRAINED) -> None:
     """Enter the lengths of `rows`, new in ``length.csv``, under their evaluation."""
     known = status.evaluations.get(evaluation_id, [])
-    status.evaluations[evaluation_id] = sorted({*known, *(row["length"] for row in rows)})
+    lengths = (row["length"] for row in rows if not bin_of(row["stratum"]))
+    status.evaluations[evaluation_id] = sorted({*known, *lengths})
 
 
-def headline(folder: RunFolder, config: dict[str, Any], model: Transformer) -> dict[str, Any]:
+def protocols(folder: RunFolder, evaluation: dict[str, Any], task: Task) -> dict[str, float | None]:
+    """The figures of bins, of the mean over a range of lengths, and of a text, that `evaluation` asks for; see
+    `headline`."""
+    figures: dict[str, float | None] = {}
+    for checkpoint in evaluation["checkpoints"]:
+        figures |= _protocols(tested(folder, checkpoint), evaluation, task, checkpoint)
+    return figures
+
+
+def _protocols(
+    rows: Sequence[Row], evaluation: dict[str, Any], task: Task, checkpoint: str
+) -> dict[str, float | None]:
+    figures: dict[str, float | None] = {}
+    everything = {row["length"]: row for row in rows if row["stratum"] == "all"}
+    for measure in ("token_accuracy", "exact_match"):
+        for row in rows:
+            if (found := bin_of(row["stratum"])) and list(found) in evaluation["bins"]:
+                figures[f"{checkpoint}/{measure}/{found[0]}-{found[1]}"] = row[measure]
+        if evaluation["mean"] is not None:
+            low, high = evaluation["mean"]
+            values = [
+                everything[length][measure] if length in everything else None
+                for length in legal_lengths(task, low, high)
+            ]
+            known = [value for value in values if value is not None]
+            complete = bool(known) and len(known) == len(values)
+            figures[f"{checkpoint}/{measure}/mean_{low}-{high}"] = (
+                sum(known) / len(known) if complete else None
+            )
+    if any(row["stratum"] == SLIDING for row in rows):
+        for row in rows:
+            if row["stratum"] in ("all", SLIDING) and row["length"] in evaluation["lengths"]:
+                name = f"{checkpoint}/perplexity/{row['length']}"
+                name += "" if row["stratum"] == "all" else f"/{row['stratum']}"
+                figures[name] = perplexity(row["loss"])
+    return figures
+
+
+def headline(folder: RunFolder, config: dict[str, Any], layout: Layout, model: Transformer) -> dict[str, Any]:
     """The figures that runs are sorted by, from the folder's tables: flat names, plain numbers.
 
-    ``<checkpoint>/<measure>/in_distribution``, ``…/extrapolation``, ``…/reach``; the symmetry verdicts before training;
-    the mean equivariance errors of the first checkpoint, ``equivariance/<permutation>/<dtype>`` relative to ‖f(x)‖ and
-    ``…/difference`` relative to ‖f(x) − f(x′)‖.
+    ``<checkpoint>/<measure>/in_distribution``, ``…/extrapolation``, ``…/reach``; ``…/51-100`` of a bin;
+    ``…/mean_41-500`` of ``evaluation.mean`` (None unless each of these lengths that the task has was tested);
+    ``<checkpoint>/perplexity/128`` and ``…/perplexity/128/sliding_window`` of a text; the symmetry verdicts before
+    training; the mean equivariance errors of the first checkpoint, ``equivariance/<permutation>/<dtype>`` relative to
+    ‖f(x)‖ and ``…/difference`` relative to ‖f(x) − f(x′)‖.
     """
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = dict(protocols(folder, config["evaluation"], layout.task))
     own = set(config["evaluation"]["lengths"])  # comparable between runs, whatever was tested besides
     for checkpoint in config["evaluation"]["checkpoints"]:
         of_checkpoint = [row for row in tested(folder, checkpoint) if row["length"] in own]
-        if not of_checkpoint:
+        if not any(row["stratum"] == "all" for row in of_checkpoint):
             continue
         for measure, values in summarise(of_checkpoint, config["data"]["lengths"]).items():
             if isinstance(values, dict):
@@ -200,7 +275,7 @@ def headline(folder: RunFolder, config: dict[str, Any], model: Transformer) -> d
             name = f"equivariance/{row['action']}/{row['dtype']}"
             figures |= {name: row["error_mean"], f"{name}/difference": row["difference_mean"]}
     initial = [row for row in certificates if row["checkpoint"] == "initial"]
-    for verdict in verdicts(initial, model.symmetries):
+    for verdict in verdicts(initial, kept(model, layout)):
         figures[f"symmetry/{verdict['symmetry']}/declared"] = verdict["declared"]
         figures[f"symmetry/{verdict['symmetry']}/measured"] = verdict["measured"]
     return figures

@@ -85,7 +85,7 @@ def train(config: dict[str, Any], argv: Sequence[str] | None = None) -> RunFolde
             if not is_complete(folder, config):
                 rows = measure(folder, config, task, layout, model)
                 note(start.status, rows)
-                start.status.results |= headline(folder, config, model)
+                start.status.results |= headline(folder, config, layout, model)
                 folder.write_status(start.status)
     return folder
 
@@ -294,7 +294,7 @@ def _run(
             model = build_model(config, layout)
         status.steps = trainer.global_step
         note(status, measure(folder, config, task, layout, model))
-        status.results |= headline(folder, config, model)
+        status.results |= headline(folder, config, layout, model)
         wandb_run.log_lengths(tested(folder, config["evaluation"]["checkpoints"][0]))
         wandb_run.summarise(status.results)
 

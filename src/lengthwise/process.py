@@ -37,6 +37,9 @@ def python_path() -> str:
 
 
 def hear_interrupts() -> None:
-    """Let SIGINT interrupt, where it was ignored from the start: as in a shell's background job and all that it starts."""
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    """Let SIGINT interrupt where it was ignored from the start: in a shell's background job and all that it starts."""
+    if (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):
         signal.signal(signal.SIGINT, signal.default_int_handler)

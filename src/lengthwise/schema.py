@@ -54,6 +54,8 @@ class Data:
 @dataclass
 class Evaluation:
     lengths: Any = MISSING
+    bins: Any = MISSING
+    mean: Any = MISSING
     count: int = _at_least(1)
     checkpoints: Any = MISSING
     batch_tokens: int = _at_least(1)
@@ -106,6 +108,7 @@ class Wandb:
 @dataclass
 class Run:
     label: str | None = MISSING
+    components: str | None = MISSING
 
 
 @dataclass
@@ -114,6 +117,7 @@ class Schema:
 
     task: Any = _slot()
     pe: Any = _slot()
+    positions: Any = _slot()
     norm: Any = _slot()
     norm_layer: Any = _slot()
     attention: Any = _slot()

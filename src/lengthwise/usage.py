@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from lengthwise.outside import option_files
 from lengthwise.paths import conf_dir, study_dirs
 
 COMMANDS = """\
@@ -13,6 +14,12 @@ Lengthwise: a laboratory for position in Transformers.
   lengthwise train      train one run, or a sweep with -m        (python train.py)
   lengthwise evaluate   test a finished run at other lengths     (python evaluate.py)
   lengthwise report     all runs as one HTML page and tables     (python report.py)
+  lengthwise scorecard  position encodings side by side, before any training
+  lengthwise certify    which symmetries a model keeps; which length it minds
+  lengthwise check      whether a component, such as an encoding of your own, does what it must
+  lengthwise tasks      the tasks, and the card of each
+  lengthwise show       sequences of a task, and what a trained run answers
+  lengthwise runs       the runs on disk: list, filter, sort, show, compare, delete
   lengthwise sweeps     the state of each sweep on disk
   lengthwise demo       the quick studies, end to end            (make demo)
 
@@ -37,13 +44,13 @@ _END = """\
   -m                    sweep: commas separate the values of an axis
   hydra/launcher=NAME   where a sweep's jobs run: {launchers}; hydra.launcher.KEY=VALUE sets its options
   hydra/sweeper=optuna  search over the axes instead of running every combination
-  --config-dir DIR      search DIR too, for slots and options of your own
+  --config-dir DIR      DIR/pe/mine.yaml is pe=mine, its class in DIR/mine.py: docs/adding-an-encoding.md
   LENGTHWISE_TRACEBACK=1 in the environment shows the whole traceback of an error.
 """
 
 _GROUPS = (
-    "task", "pe", "norm", "norm_layer", "attention", "activation", "init", "model", "size",
-    "optimizer", "schedule", "callbacks", "wandb", "debug",
+    "task", "pe", "positions", "norm", "norm_layer", "attention", "activation", "init", "model", "size",
+    "optimizer", "schedule", "callbacks", "evaluation", "wandb", "debug",
 )  # fmt: skip
 
 _EVALUATE = """\
@@ -53,8 +60,11 @@ Tests a finished run at any lengths, without retraining, and adds what it finds 
 
   run=RUN                   a run folder, its name, or the first characters of its hash
   evaluation.lengths=[...]  input symbols; also "10-20" for a range
+  evaluation.bins=[...]     ranges with one figure each, [[51,100],[101,150]]
+  evaluation=NAME           a published protocol: chomsky, bins (docs/evaluation.md)
   evaluation.KEY=VALUE      any key of conf/evaluation/default.yaml
   pe.OPTION=VALUE           another option of the encoding at test time, e.g. pe.beyond=interpolate
+  positions=RULE            other position numbers at test time; positions.OPTION=VALUE likewise
   outputs=DIR               where the runs are (default: outputs)
 """
 
@@ -74,9 +84,10 @@ def train() -> str:
     chosen = _defaults()
     for group in _GROUPS:
         lines.append(f"  {group}")
-        for path in sorted((conf_dir() / group).glob("*.yaml")):
+        for path in option_files(group).values():
             mark = "*" if chosen.get(group) == path.stem else " "
-            lines.append(f"   {mark} {path.stem:<20} {_comment(path)}")
+            whose = "" if path.is_relative_to(conf_dir()) else f" [{path.parents[1]}]"
+            lines.append(f"   {mark} {path.stem:<20} {comment(path)}{whose}")
     studies = sorted({path.parent.name for folder in study_dirs() for path in folder.glob("*/study.yaml")})
     lines.append(f"  study\n     {', '.join(studies) or 'none found in ./experiments'}")
     lines += ["", "Keys (with their defaults)", *_keys()]
@@ -92,9 +103,158 @@ as the runs themselves say now; with a NAME (its beginning will do) every cell o
 """
 
 
+_SCORECARD = """\
+usage: lengthwise scorecard [pe=NAME[,NAME ...]] [pe.OPTION=VALUE[,VALUE ...]] [key=value ...]
+
+What can be known of position encodings before anything is trained, in seconds: how many positions are told apart, in
+float32 and in bfloat16; bounds; what happens past the trained length; whether dot products and attention scores depend
+on the distance alone, and fall with it; whether shifts are linear; parameters, time and memory against pe=none. What is
+measured stands beside what the encoding declares, and a disagreement is named.
+
+Examples
+  lengthwise scorecard                                   every encoding (stack only where it is asked for)
+  lengthwise scorecard pe=sinusoidal pe.base=100,10000
+  lengthwise scorecard pe=rotary,alibi model.width=256 model.heads=8 csv=scorecard.csv
+
+  pe=NAME[,NAME]    one or several; several values of any other key as well: every combination gets a row
+  key=value         any slot and key of `lengthwise train`: sizes, data.lengths, attention, --config-dir DIR
+                    (model.width is 128 here, the width of the textbooks' pictures, unless it or size= is given;
+                    an encoding that needs a decoder is measured in one, others in an encoder, unless model= says so)
+  path=FILE         the page with the pictures (default: outputs/scorecard.html; path=null writes none)
+  csv=FILE          every measured and declared figure, one row an encoding
+  --json            the same as JSON on standard output, instead of the table
+"""
+
+
+def scorecard() -> str:
+    """What ``lengthwise scorecard --help`` prints."""
+    return _SCORECARD
+
+
+_CERTIFY = """\
+usage: lengthwise certify [slot=option ...] [key=value ...]
+       lengthwise certify run=RUN [checkpoint=last] [axes=all]
+       lengthwise certify module=package.module:factory width=D
+
+The symmetry certificate: for each property what the parts declare and what is measured, in float32 and float64, as the
+largest error ‖f(gx) − g f(x)‖ over draws, divided by ‖f(x)‖ and by ‖f(x) − f(x′)‖. At most 1e-9 in float64 holds, more
+than 1e-4 fails. Exit code 1 where something declared fails or cannot be shown.
+
+Examples
+  lengthwise certify pe=alibi norm=post
+  lengthwise certify run=01959a layers=true
+  lengthwise certify run=01959a axes=all
+
+Of a model composed from the command line, untrained: any slot and key of `lengthwise train`, --config-dir DIR
+Of a finished run
+  run=RUN           a run folder, its name, or the first characters of its hash; outputs=DIR says where runs are
+  checkpoint=last   last, best, or initial
+  axes=all          "which length?": accuracy on sequences of the longest trained length with larger position numbers
+                    (index), larger distances between them (distance: all of them; gap: at one place), more keys (keys),
+                    beside truly longer input; added to the run's axes.csv. One or several of them: axes=index,keys
+  pe.OPTION=VALUE   another option of the encoding at test time, positions=RULE other position numbers
+  lengths=[20,50]   the longer inputs to compare with (default: the run's evaluation.lengths); count=1024 items each
+Of your own module
+  module=PATH:NAME  a torch module, or a callable that returns one, which maps (B, N, D) to (B, N, .) or (B, .);
+                    key_mask (True = real) or src_key_padding_mask, and positions, are given where its forward takes
+                    them. What it declares is read from its symmetries, causal and prefix_stable, where it has them
+  width=D           numbers a token
+
+  length=N          input symbols (default: the longest training length); sequences=8 draws=8 likewise
+  layers=true       each layer's hidden states too
+  strict=true       exit code 1 also where something holds that is not declared
+  csv=FILE          every measured figure; --json prints all as JSON instead
+"""
+
+
+def certify() -> str:
+    """What ``lengthwise certify --help`` prints."""
+    return _CERTIFY
+
+
 def sweeps() -> str:
     """What ``lengthwise sweeps --help`` prints."""
     return _SWEEPS
+
+
+_CHECK = """\
+usage: lengthwise check SLOT=OPTION [SLOT.KEY=VALUE ...] [--config-dir DIR]
+
+Tries out a component, one of ours or your own, and prints property by property: ok, FAILED and why, or not applicable
+and why. Takes less than half a minute; the exit code is 1 if anything failed.
+
+  lengthwise check pe=mine --config-dir my_conf    an encoding of your own
+  lengthwise check attention=scaled                so for norm, norm_layer, activation, init
+  lengthwise check task=reverse                    a task: lengths, examples, baselines, layouts
+  lengthwise check optimizer=adamw                 any other slot: its options, and a short training
+
+An encoding, or another part of the model, is built into encoders and decoders of 1, 4, 6 and 12 heads, and has to show
+the ten properties of docs/adding-an-encoding.md.
+"""
+
+
+def check() -> str:
+    """What ``lengthwise check --help`` prints."""
+    return _CHECK
+
+
+_RUNS = """\
+usage: lengthwise runs [CONDITION ...] [sort=[-]KEY] [columns=KEY,KEY] [limit=N] [--json]
+       lengthwise runs show RUN ...          everything that is known of it
+       lengthwise runs compare RUN RUN       what differs in configuration, then in results
+       lengthwise runs delete RUN ... | CONDITION ...  [--yes]
+
+Lists the runs under outputs/runs: what distinguishes them, and how well they do; why some failed.
+
+  CONDITION    pe=rotary,alibi  seed!=0  state=failed  model.width>64  extrapolation>=0.9
+  KEY          a factor (pe, norm, heads, seed), any key of the configuration, or a result; its end will do where it is
+               clear: extrapolation is the token accuracy of the last checkpoint beyond the trained lengths
+  sort=-KEY    from high to low
+  RUN          a run folder, its name, or the first characters of its hash
+  outputs=DIR  where the runs are (default: outputs)
+
+Deleting asks first, and never touches a run that is at work.
+"""
+
+
+def runs() -> str:
+    """What ``lengthwise runs --help`` prints."""
+    return _RUNS
+
+
+_TASKS = """\
+usage: lengthwise tasks [NAME ...] [lengths=[10,50]] [markdown=FILE] [--json]
+
+Lists the tasks; with a NAME its card: definition, worked examples, symmetry, source, what is known of its generalising,
+and baselines: how well rules score that do not do the task.
+
+  lengths=[10,50]  at which lengths baselines are given (default: the longest trained and the longest tested one)
+  markdown=FILE    write the cards as one page
+"""
+
+
+def tasks() -> str:
+    """What ``lengthwise tasks --help`` prints."""
+    return _TASKS
+
+
+_SHOW = """\
+usage: lengthwise show task=NAME [length=N] [count=5] [split=test] [key=value ...]
+       lengthwise show run=RUN [length=N] [count=5] [checkpoint=last]
+
+Prints sequences of a task: the input, the right answer, and below what a model sees, with its answers where they are
+read; with run=RUN what that run's model answers, decoded symbol by symbol where it reads its own answers.
+
+  length=N     input symbols (default: the longest training length)
+  split=test   test (the same items as every run's test), val or train
+  key=value    any slot and key of `lengthwise train`: model=decoder, positions=randomized, task.symbols=4
+  outputs=DIR  where the runs are (default: outputs)
+"""
+
+
+def show() -> str:
+    """What ``lengthwise show --help`` prints."""
+    return _SHOW
 
 
 def evaluate() -> str:
@@ -126,7 +286,8 @@ def _defaults() -> dict[str, str]:
     return dict(re.findall(r"^  - (\w+): (\w+)$", text, flags=re.M))
 
 
-def _comment(path: Path) -> str:
+def comment(path: Path) -> str:
+    """The first line of comment in an option's file, which says what it is."""
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("# ") and not line.startswith("# @"):
             return line[2:]

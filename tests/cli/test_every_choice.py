@@ -28,8 +28,12 @@ NEEDS = {
     **{
         f"pe/{name}": ["model=decoder"] for name in ("cope", "forgetting", "xpos")
     },  # these need a causal model
+    "pe/abacus": ["positions=task", "task=copy", "model=decoder"],
+    "positions/task": ["task=copy", "model=decoder"],
     "size/base": ["model.layers=1"],  # 85 million parameters are not needed to see that it trains
     "size/small": ["model.layers=1"],
+    "task/text": ["model=decoder"],
+    **{f"evaluation/{name}": ["task=copy"] for name in ("bins", "chomsky")},  # word_order has no length 1
 }
 
 
@@ -37,6 +41,8 @@ NEEDS = {
 def test_every_file_composes_builds_and_trains_one_step(file: str) -> None:
     group, name = file.split("/")
     sizes = [word for word in BASE if not (group == "size" and word.startswith("model"))]
+    if (name, "encoder") in ILLEGAL:
+        sizes.append("model=decoder")
     _, loss, changed = one_step(compose([*sizes, f"{group}={name}", *NEEDS.get(file, [])]))
     assert math.isfinite(loss)
     assert changed
@@ -46,15 +52,41 @@ TASKS = options("task")
 SHAPES = {"encoder": "Encoder", "decoder": "Decoder", "encoder_decoder": "EncoderDecoder"}
 
 
+ILLEGAL = {
+    *(("text", shape) for shape in ("encoder", "encoder_decoder")),
+    *((task, "encoder_decoder") for task in ("mqar", "mqar_lengths")),
+}
+"""Next symbols stand among later inputs; where some places only are scored, no answer can be decoded."""
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_trains_with_every_shape_of_model(task: str, shape: str) -> None:
     config = composed(*BASE, "pe=none", f"task={task}")
     config["model"]["_target_"] = f"lengthwise.nn.transformer.{SHAPES[shape]}"
+    if (task, shape) in ILLEGAL:
+        with pytest.raises(
+            ConfigError, match=f"task={task.removesuffix('_lengths')} model={shape} .* use shape"
+        ):
+            one_step(config)
+        return
     model, loss, changed = one_step(config)
     assert type(model).__name__ == SHAPES[shape]
     assert math.isfinite(loss)
     assert changed
+
+
+@pytest.mark.slow
+def test_every_task_runs_from_the_command_line(run, tmp_path: Path) -> None:
+    """Each with each legal shape of model, in one sweep; what is left out is what is illegal."""
+    result = run(
+        "train", "-m", f"task={','.join(TASKS)}", "model=encoder,decoder,encoder_decoder", "pe=none",
+        "trainer.max_steps=20", "evaluation.count=8", "evaluation.symmetry_draws=1", "wandb=disabled",
+        "sweep.on_illegal=skip", "model.width=16", "model.layers=1",
+    )  # fmt: skip
+    assert result.code == 0, result.err
+    done = {path.name for path in (tmp_path / "outputs" / "runs").iterdir()}
+    assert len(done) == len(TASKS) * len(SHAPES) - len(ILLEGAL)
 
 
 @pytest.mark.parametrize("readout", ["front", "end", "mean"])

@@ -19,7 +19,7 @@ from lengthwise.paths import conf_dir, study_dirs
 from support.commandline import Result
 
 TRAIN = Path(__file__).resolve().parents[2] / "train.py"
-HIDDEN = {"config", "study", "data", "evaluation", "trainer"}
+HIDDEN = {"config", "study", "data", "trainer"}
 """Groups of one option, whose keys are listed one by one instead."""
 
 
@@ -109,7 +109,7 @@ def test_help_lists_every_fixed_key_with_its_default(text: str) -> None:
     assert listed["trainer.max_steps"] == str(config["trainer"]["max_steps"])
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "report", "demo"])
+@pytest.mark.parametrize("command", ["train", "evaluate", "report", "demo", "check"])
 def test_every_command_explains_itself(run: Callable[..., Result], command: str) -> None:
     result = run(command, "--help")
     assert result.code == 0

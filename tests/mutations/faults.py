@@ -27,21 +27,35 @@ NUMERICS = "tests/nn/test_position_numerics.py"
 INIT = "tests/nn/test_initial_values.py"
 PLACEMENT = "tests/nn/test_norm_placement.py"
 REFERENCES = "tests/nn/test_position_references.py"
+PACKAGES = "tests/nn/test_position_packages.py"
 STACKS = "tests/nn/test_position_stack.py"
 CHUNKS = "tests/nn/test_chunked_attention.py"
+SUITE_SOLVERS = "tests/tasks/test_suite_solvers.py"
+SUITE_INPUTS = "tests/tasks/test_suite_distributions.py"
 STREAMS = "tests/keyed/test_random_streams.py"
 DATA = "tests/training/test_data.py"
 ITEMS = "tests/tasks/test_task_items.py"
 LAYOUTS = "tests/tasks/test_task_layouts.py"
+RECALL = "tests/tasks/test_recall.py"
+BRACKETS = "tests/tasks/test_brackets.py"
+AGGREGATION = "tests/tasks/test_aggregation.py"
+SCAN = "tests/tasks/test_scan.py"
 LENGTHS = "tests/evaluation/test_lengths.py"
 DECODING = "tests/evaluation/test_decoding.py"
 SYMMETRY = "tests/evaluation/test_symmetry.py"
+SCORECARD = "tests/evaluation/test_scorecard.py"
+CLAIMS = "tests/evaluation/test_claims.py"
+EQUIVARIANCE = "tests/evaluation/test_equivariance.py"
+AXES = "tests/evaluation/test_axes.py"
 METRICS = "tests/training/test_metrics.py"
 OPTIM = "tests/training/test_optim.py"
 CHECKPOINTS = "tests/training/test_checkpoints.py"
 RESUME = "tests/training/test_resume.py"
 FIT = "tests/training/test_fit.py"
 IDENTITY = "tests/runs/test_identity.py"
+OWN_FOLDER = "tests/cli/test_own_folder.py"
+PACKAGES = "tests/cli/test_packages.py"
+CHECK = "tests/checks/test_check.py"
 REFUSALS = "tests/config/test_config_refusals.py"
 RUN = "tests/cli/test_pipeline.py"
 SWEEP = "tests/sweeps/test_sweep.py"
@@ -467,9 +481,9 @@ RANDOMNESS = [
     Fault(
         "test items depend on the lengths tested before",
         "evaluation/length.py",
-        "examples = test_items(task, length, count)",
+        'whole = {"all": test_items(task, length, count)}',
         'stream = model.__dict__.setdefault("_items", np.random.default_rng(0))\n'
-        '    examples = task.generate(np.full(count, length), stream, "test")',
+        '        whole = {"all": task.generate(np.full(count, length), stream, "test")}',
         f"{LENGTHS}::test_the_list_of_lengths_changes_nothing",
     ),
     Fault(
@@ -527,8 +541,8 @@ TASKS = [
     Fault(
         "a decoder is shown the answer it must give",
         "tasks/layout.py",
-        "_place(tokens, behind + 1, examples.answers",
-        "_place(tokens, behind, examples.answers",
+        "place(tokens, behind + 1, examples.answers",
+        "place(tokens, behind, examples.answers",
         f"{LAYOUTS}::test_hand_written_rows[sequence-False-decoder-end-tokens10-targets10]",
     ),
     Fault(
@@ -560,15 +574,15 @@ MEASURING = [
     Fault(
         "the end symbol counts in token accuracy, training",
         "evaluation/scores.py",
-        "scored if end is None else scored & (targets != end)",
-        "scored",
+        "symbols = counted & ~ends",
+        "symbols = counted",
         f"{METRICS}::test_the_end_symbol_counts_for_exact_match_and_not_for_accuracy",
     ),
     Fault(
         "the end symbol counts in token accuracy, testing",
         "evaluation/scores.py",
-        "symbols = scored if end is None else scored & (targets != end)",
-        "symbols = scored",
+        "symbols=count(marks.symbols),",
+        "symbols=count(marks.scored),",
         f"{LENGTHS}::test_one_wrong_symbol_fails_the_sequence_but_not_the_symbols",
     ),
     Fault(
@@ -577,6 +591,20 @@ MEASURING = [
         "self.exact.double() / self.sequences",
         "self.correct.double() / self.symbols",
         f"{METRICS}::test_the_end_symbol_counts_for_exact_match_and_not_for_accuracy",
+    ),
+    Fault(
+        "what stands behind an answer's end must be right too",
+        "evaluation/scores.py",
+        "counted = scored & (ends.cumsum(1) - ends.long() == 0)",
+        "counted = scored",
+        "tests/tasks/test_task_layouts.py::test_what_stands_behind_the_end_is_in_no_accuracy",
+    ),
+    Fault(
+        "slots tell how long the answer is",
+        "tasks/layout.py",
+        "if not self._closes_slots:",
+        "if True:",
+        "tests/tasks/test_task_layouts.py::test_slots_tell_nothing_of_how_long_an_answer_is",
     ),
     Fault(
         "exact match is a mean over symbols, testing",
@@ -703,6 +731,69 @@ MEASURING = [
         "deepcopy(model).to(device=device, dtype=getattr(torch, dtype))",
         "deepcopy(model).to(device=device)",
         f"{SYMMETRY}::test_no_encoding_is_equivariant_in_every_way",
+    ),
+    Fault(
+        "causality: what comes after the change is compared too",
+        "evaluation/symmetry.py",
+        "return there & (torch.arange(index.shape[1], device=there.device) <= acted.until)",
+        "return there",
+        f"{CLAIMS}::test_contracts_hold_where_they_are_declared[t5-decoder-holds3]",
+    ),
+    Fault(
+        "causality: the last symbol that must not change does",
+        "evaluation/actions.py",
+        "later = slice(last + 1, None)",
+        "later = slice(last, None)",
+        f"{CLAIMS}::test_contracts_hold_where_they_are_declared[t5-decoder-holds3]",
+    ),
+    Fault(
+        "batch independence: nobody is alone",
+        "evaluation/symmetry.py",
+        "if not acted.alone:",
+        "if True:",
+        f"{CLAIMS}::test_a_model_that_mixes_its_batch_is_seen",
+    ),
+    Fault(
+        "a certificate for a collapsed model",
+        "evaluation/claims.py",
+        'row["measured"] not in ("holds", "not measured")',
+        'row["measured"] == "fails"',
+        f"{CLAIMS}::test_a_collapsed_model_is_not_certified",
+    ),
+    Fault(
+        "assert_equivariant: a constant is like any other function",
+        "evaluation/equivariance.py",
+        "    if found.difference is None:\n        raise AssertionError(",
+        "    if False:\n        raise AssertionError(",
+        f"{EQUIVARIANCE}::test_a_constant_is_never_certified[assert_equivariant]",
+    ),
+    Fault(
+        "assert_equivariant: only the error relative to the outputs counts",
+        "evaluation/equivariance.py",
+        "if not (found.error <= allowed and found.difference <= allowed):",
+        "if not found.error <= allowed:",
+        f"{EQUIVARIANCE}::test_near_collapse_does_not_pass_for_symmetry",
+    ),
+    Fault(
+        "distractors have numbers of their own",
+        "evaluation/axes.py",
+        "positions=placed(numbers, at(numbers, beside)),",
+        "positions=placed(numbers, at(numbers, beside) + 1),",
+        f"{AXES}::test_distractors_take_nothing_away_and_bring_no_new_number[word_order-encoder-front]",
+    ),
+    Fault(
+        "the axis of the index multiplies",
+        "evaluation/axes.py",
+        "return lambda numbers: numbers + step",
+        "return lambda numbers: numbers * step",
+        f"{AXES}::test_the_index_changes_nothing_where_only_distances_count[rotary]",
+    ),
+    Fault(
+        "a gap parts `not` and its adjective",
+        "tasks/word_order.py",
+        "gaps[np.arange(len(examples)), examples.evidence + 1] = False",
+        "gaps[np.arange(len(examples)), examples.evidence] = False",
+        "tests/tasks/test_neutral_symbols.py::test_the_answer_stays[word_order]",
     ),
     Fault(
         "the identity is among the permutations",
@@ -898,6 +989,82 @@ RUNS = [
         "        refuse_lists(overrides)\n        parsed = parse_overrides",
         "        parsed = parse_overrides",
         f"{REFUSALS}::test_one_clear_message[pe=[rotary,alibi]-says10]",
+    ),
+]
+
+RULES = "tests/positions/test_rules.py"
+NUMBERED = "tests/positions/test_numbered_batches.py"
+
+POSITIONS = [
+    Fault(
+        "a random subset is not in order",
+        "positions/randomized.py",
+        "np.sort(numbers, axis=1)",
+        "numbers",
+        f"{RULES}::test_numbers_ascend_within_the_range[randomized]",
+    ),
+    Fault(
+        "a random start is never the last one",
+        "positions/offset.py",
+        "self.range - counts + 1",
+        "self.range - counts",
+        f"{RULES}::test_a_random_start_is_uniform_over_the_room",
+    ),
+    Fault(
+        "signs between numbers are moved too",
+        "positions/task.py",
+        "np.where(given > 0, given + offsets, 0)",
+        "given + offsets",
+        f"{RULES}::test_the_tasks_own_numbers_are_raised_but_0[sample]",
+    ),
+    Fault(
+        "the test goes by training's offsets",
+        "positions/task.py",
+        "return TaskSupplied(kind=self.kind)",
+        "return self",
+        f"{RULES}::test_the_test_may_have_another_rule",
+    ),
+    Fault(
+        "every step draws the same numbers",
+        "training/data.py",
+        'which["data_seed"], which["step"])',
+        'which["data_seed"])',
+        f"{NUMBERED}::test_a_training_batch_is_a_function_of_seed_and_step[encoder-offset]",
+    ),
+    Fault(
+        "the numbers of an answer stand one place too early",
+        "tasks/layout.py",
+        "return self.input_start + lengths + self._has_separator",
+        "return self.input_start + lengths",
+        f"{NUMBERED}::test_the_tasks_numbers_stand_where_their_symbols_do[reversed after a separator]",
+    ),
+    Fault(
+        "numbers are drawn for the answer as long as it is",
+        "tasks/numbering.py",
+        "counts = np.array([layout.positions(int(length)) for length in lengths])[which]",
+        "counts = batch.key_mask.sum(1, keepdim=True).numpy()",
+        f"{NUMBERED}::test_numbers_do_not_depend_on_how_long_an_answer_is",
+    ),
+    Fault(
+        "random starts count as untrained positions",
+        "evaluation/length.py",
+        "layout.spans(length), length",
+        "(9_999,), length",
+        f"{NUMBERED}::test_flags_say_which_numbers_training_has_shown",
+    ),
+    Fault(
+        "uneven numbers are declared to keep a reversal",
+        "evaluation/verdict.py",
+        'if uneven and "permutation" not in symmetries',
+        "if False",
+        f"{NUMBERED}::test_uneven_numbers_keep_no_reversal[rule2-False]",
+    ),
+    Fault(
+        "the slot of position numbers renames older runs",
+        "runs/identity.py",
+        '    "positions": {"_target_": "lengthwise.positions.sequential.Sequential"},\n',
+        '    "positions": {"_target_": "another"},\n',
+        "tests/nn/test_position_identity.py::test_runs_from_before_the_options_keep_their_names[rotary-5c560eb74a]",
     ),
 ]
 
@@ -1490,6 +1657,55 @@ ENCODINGS = [
         f"{REFERENCES}::test_forgetting_keeps_its_gates_in_float32",
     ),
     Fault(
+        "sandwich leaves out the fastest wave",
+        "nn/position/sandwich.py",
+        "for i in range(0, dim, 2)",
+        "for i in range(2, dim + 2, 2)",
+        f"{PACKAGES}::test_sandwich",
+    ),
+    Fault(
+        "KERPLE's two numbers exchanged",
+        "nn/position/kerple.py",
+        "-strength * torch.log1p(shape * distances)",
+        "-shape * torch.log1p(strength * distances)",
+        f"{PACKAGES}::test_kerple",
+    ),
+    Fault(
+        "CoPE scales what it adds",
+        "nn/position/cope.py",
+        "at_whole = (q @",
+        "at_whole = context.scale * (q @",
+        f"{PACKAGES}::test_cope",
+    ),
+    Fault(
+        "Transformer-XL uses v for u",
+        "nn/position/transformer_xl.py",
+        "by_key = u @",
+        "by_key = v @",
+        f"{PACKAGES}::test_transformer_xl[True]",
+    ),
+    Fault(
+        "xPos decays by the column, not by the pair",
+        "nn/position/xpos.py",
+        "(i / width + gamma) / (1 + gamma)",
+        "(i / (2 * width) + gamma) / (1 + gamma)",
+        f"{PACKAGES}::test_xpos",
+    ),
+    Fault(
+        "T5's logarithmic buckets begin after their border",
+        "nn/position/t5.py",
+        "while r**logarithmic * exact**step < max",
+        "while r**logarithmic * exact**step <= max",
+        f"{PACKAGES}::test_t5[False]",
+    ),
+    Fault(
+        "position interpolation stretches",
+        "nn/position/rotary.py",
+        "frequencies = [w / factor for w in frequencies]",
+        "frequencies = [w * factor for w in frequencies]",
+        f"{PACKAGES}::test_rotary[interleaved-linear-]",
+    ),
+    Fault(
         "parts of a stack act in every layer",
         "nn/position/stack.py",
         "and index in self.where.get(name, (index,))",
@@ -1547,6 +1763,635 @@ ENCODINGS = [
     ),
 ]
 
+SCORECARDS = [
+    Fault(
+        "scorecard: the shift map is fitted with the position 0 alone",
+        "evaluation/relations.py",
+        "here, there = rows[numbers], rows[numbers + k]",
+        "here, there = rows[numbers * 0], rows[numbers * 0 + k]",
+        f"{SCORECARD}::test_shifts_are_linear_with_sines_and_cosines_not_with_sines_alone",
+    ),
+    Fault(
+        "scorecard: scores at the same place only",
+        "evaluation/position_codes.py",
+        "numbers = None if start == 0 else",
+        "numbers = None if start >= 0 else",
+        f"{SCORECARD}::test_fire_depends_on_the_place_past_its_threshold_alone",
+    ),
+    Fault(
+        "scorecard: bfloat16 that is float32",
+        "evaluation/scorecard.py",
+        "rows = _rows(subject, defined, torch.bfloat16)",
+        "rows = _rows(subject.to(torch.float32), defined, torch.float32)",
+        f"{SCORECARD}::test_kerple_in_bfloat16_with_both_numbers_one",
+    ),
+    Fault(
+        "scorecard: distances from near to far the wrong way round",
+        "evaluation/position_codes.py",
+        "return found.flip(-1).flatten(0, 1).T",
+        "return found.flatten(0, 1).T",
+        f"{SCORECARD}::test_kerple_in_bfloat16_with_both_numbers_one",
+    ),
+    Fault(
+        "scorecard: a symmetry that nobody declared is no mismatch",
+        "evaluation/card.py",
+        "if measured is not None and said != measured:",
+        "if measured is False and said != measured:",
+        f"{SCORECARD}::test_declared_facts_that_are_wrong_are_named",
+    ),
+    Fault(
+        "scorecard: equal content is content enough",
+        "evaluation/scorecard.py",
+        "holds and follow(subject, name, defined, movable)",
+        "holds",
+        f"{SCORECARD}::test_scores_of_equal_content_do_not_make_a_symmetry",
+    ),
+    Fault(
+        "scorecard: memory of what is gone still counts",
+        "evaluation/cost.py",
+        "if not entry[0].expired()",
+        "if entry[0]",
+        f"{SCORECARD}::test_memory_is_that_of_the_tensors_alive_at_once",
+    ),
+    Fault(
+        "scorecard: one table for every length",
+        "evaluation/scorecard.py",
+        "shared = position_codes.shared_between_lengths(*single)",
+        "shared = position_codes.shared_between_lengths(single[1], single[1])",
+        f"{SCORECARD}::test_an_integer_has_no_bound_and_a_share_of_the_length_names_no_position",
+    ),
+]
+
+OUTSIDE = [
+    Fault(
+        "outside: a helper beside a component does not count",
+        "runs/identity.py",
+        "for p in helpers(path, base) if p not in own}",
+        "for p in helpers(path, base) if p in own}",
+        f"{IDENTITY}::test_what_a_file_imports_from_beside_itself_counts[my_conf-import beside_it-beside_it.py-True]",
+    ),
+    Fault(
+        "outside: what lies beside an installed module counts",
+        "sources.py",
+        "if _is_installed(base) else base",
+        "if not base else base",
+        f"{IDENTITY}::test_what_a_file_imports_from_beside_itself_counts"
+        "[site-packages-import beside_it-beside_it.py-True]",
+    ),
+    Fault(
+        "outside: a module that shadows an installed one",
+        "outside.py",
+        "    _refuse_modules(place)\n",
+        "",
+        f"{OWN_FOLDER}::test_a_name_that_is_taken_is_refused[torch.py]",
+    ),
+    Fault(
+        "outside: an option that shadows one of ours",
+        "outside.py",
+        'if (conf_dir() / group / f"{name}.yaml").is_file():',
+        "if not group:",
+        f"{OWN_FOLDER}::test_a_name_that_is_taken_is_refused[pe/rotary.yaml]",
+    ),
+    Fault(
+        "outside: a run does not note where its components lie",
+        "composing.py",
+        'config["run"]["components"] = folder',
+        "pass",
+        f"{OWN_FOLDER}::test_a_run_remembers_where_its_components_lie",
+    ),
+    Fault(
+        "outside: a run is tested with another source than it was trained with",
+        "runs/folder.py",
+        "if own and self.hash and run_hash(config) != self.hash:",
+        "if own and self.hash and not run_hash(config):",
+        f"{OWN_FOLDER}::test_an_edited_source_is_another_run",
+    ),
+    Fault(
+        "outside: the second of two packages is silently left out",
+        "outside.py",
+        "!= package.name:",
+        "not in (package.name, other):",
+        f"{PACKAGES}::test_two_packages_with_one_name_are_refused",
+    ),
+    Fault(
+        "check: what is not declared is not measured",
+        "evaluation/properties.py",
+        "    if not near > breaks and not (far := error(True)) > breaks:",
+        "    if near < 0 and not (far := error(True)) > breaks:",
+        f"{CHECK}::test_a_broken_encoding_fails_in_its_row[DeclaresTooLittle]",
+    ),
+    Fault(
+        "check: low precision is compared with itself",
+        "evaluation/low_precision.py",
+        "rounded = compute(cast, torch.bfloat16)",
+        "rounded = compute(exact, torch.bfloat16)",
+        "tests/nn/test_battery.py::test_control_low_precision",
+    ),
+    Fault(
+        "check: a run is compared with itself",
+        "checks/training.py",
+        "for run in (whole, folder))",
+        "for run in (whole, whole))",
+        f"{CHECK}::test_what_no_checkpoint_keeps_fails",
+    ),
+]
+
+ADDITION = "tests/tasks/test_addition.py"
+SYMBOLS = "tests/tasks/test_symbol_tasks.py"
+DRAWN = "tests/tasks/test_symbol_distributions.py"
+
+SYMBOL_TASKS = [
+    Fault(
+        "addition loses its carries",
+        "tasks/numerals.py",
+        "np.where(columns == base - 1, 0, np.arange(1, columns.shape[1] + 1))",
+        "np.arange(1, columns.shape[1] + 1) + 0 * columns",
+        f"{ADDITION}::test_every_carry_of_all_small_pairs",
+    ),
+    Fault(
+        "a number may begin with a zero",
+        "tasks/numerals.py",
+        "np.where((counts == 1) & zero, 0, 1)",
+        "np.zeros_like(counts)",
+        f"{ADDITION}::test_digits_are_uniform_and_the_leading_one_is_not_zero[True-0]",
+    ),
+    Fault(
+        "coupled numbers of operands are counted from the wrong end",
+        "tasks/addition.py",
+        'if self.operands == "msb":',
+        'if self.operands == "lsb":',
+        f"{ADDITION}::test_coupled_numbers",
+    ),
+    Fault(
+        "the scratchpad shows the carry that goes out",
+        "tasks/addition.py",
+        "carries[:, :-1], total[:, :-1]",
+        "carries[:, 1:], total[:, :-1]",
+        f"{ADDITION}::test_long_samples[addition-10-lsb-lsb-False-None-True]",
+    ),
+    Fault(
+        "padded numbers are mostly equally long",
+        "tasks/addition.py",
+        "np.where(longer, draw + 1, width)",
+        "np.where(longer, width, width)",
+        f"{ADDITION}::test_pairs_of_padded_numbers",
+    ),
+    Fault(
+        "ties are answered instead of refused",
+        "tasks/most_common.py",
+        ".sum(axis=2) == 1",
+        ".sum(axis=2) >= 1",
+        f"{SYMBOLS}::test_ten_thousand_samples_of_lengths_up_to_64[letter_majority]",
+    ),
+    Fault(
+        "interleaved strings are laid end to end",
+        "tasks/bin_majority.py",
+        "inputs[:, string::3]",
+        "inputs[:, string * each.max() : (string + 1) * each.max()]",
+        f"{SYMBOLS}::test_long_samples[bin_majority_interleave]",
+    ),
+    Fault(
+        "a symbol may be replaced by itself",
+        "tasks/repetition.py",
+        "        target += target >= source\n",
+        "",
+        f"{SYMBOLS}::test_ten_thousand_samples_of_lengths_up_to_64[replace-100]",
+    ),
+    Fault(
+        "the second string is written forwards too",
+        "tasks/repetition.py",
+        "    backwards = (True, True)",
+        "    backwards = (True, False)",
+        f"{SYMBOLS}::test_ten_thousand_samples_of_lengths_up_to_64[reverse_twice-100]",
+    ),
+    Fault(
+        "lists have too many short numbers",
+        "tasks/sorting.py",
+        "np.array([90, 900, 9000]) / 9990",
+        "np.array([3000, 3000, 3000]) / 9000",
+        f"{DRAWN}::test_lists_of_numbers_given_their_length",
+    ),
+    Fault(
+        "a polynomial counts terms behind its end",
+        "tasks/sums.py",
+        "(coefficients * value**exponents * real)",
+        "(coefficients * value**exponents)",
+        f"{SYMBOLS}::test_ten_thousand_samples_of_lengths_up_to_64[polynomial]",
+    ),
+    Fault(
+        "a chain asks for any of its variables",
+        "tasks/lego.py",
+        "generator.integers((count + 1) // 2, count)",
+        "generator.integers(0 * count, count)",
+        f"{DRAWN}::test_chains",
+    ),
+    Fault(
+        "a chain's sign is its value",
+        "tasks/lego.py",
+        "(negative ^ np.pad(negative, ((0, 0), (1, 0)))[:, :-1])",
+        "negative",
+        f"{SYMBOLS}::test_long_samples[lego-26-False]",
+    ),
+    Fault(
+        "counting stops one short",
+        "tasks/counting.py",
+        "first, first + lengths - 1",
+        "first, first + lengths - 2",
+        f"{SYMBOLS}::test_ten_thousand_samples_of_lengths_up_to_64[count-200]",
+    ),
+]
+
+CHOMSKY = [
+    Fault(
+        "even pairs: the last bit but one",
+        "tasks/regular.py",
+        "lengths - 1]",
+        "lengths // 2]",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[even_pairs]",
+    ),
+    Fault(
+        "even pairs: each pair of unequal bits once",
+        "tasks/regular.py",
+        "differ = 2 * ones",
+        "differ = ones",
+        f"{SUITE_INPUTS}::test_baselines_are_the_best_rules[even_pairs-5]",
+    ),
+    Fault(
+        "times goes after plus",
+        "tasks/regular.py",
+        "np.where(times, total, total + term)",
+        "total + term",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[modular_arithmetic]",
+    ),
+    Fault(
+        "pads walk to the left",
+        "tasks/regular.py",
+        "((inputs - 1) * real)",
+        "(inputs - 1)",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[cycle_navigation]",
+    ),
+    Fault(
+        "balanced bits are never all ones",
+        "tasks/parity.py",
+        "generator.integers(0, lengths + 1)",
+        "generator.integers(0, lengths)",
+        f"{SUITE_INPUTS}::test_inputs_are_distributed_by_the_definition[parity-balanced-6]",
+    ),
+    Fault(
+        "the steps of parity run backwards",
+        "tasks/parity.py",
+        "bits.cumsum(axis=1) % 2",
+        "bits[:, ::-1].cumsum(axis=1) % 2",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[parity-scratchpad]",
+    ),
+    Fault(
+        "the window knows the parity that it does not see",
+        "tasks/parity.py",
+        "np.maximum(odd, 1 - odd).mean()",
+        "np.maximum(odd, 1 - odd).max()",
+        f"{SUITE_INPUTS}::test_baselines_are_the_best_rules[parity-balanced-7]",
+    ),
+    Fault(
+        "an empty stack is popped",
+        "tasks/stack.py",
+        "np.maximum(height + steps[:, place], 0)",
+        "height + steps[:, place]",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[stack_manipulation]",
+    ),
+    Fault(
+        "a pop leaves the top",
+        "tasks/stack.py",
+        "np.where(pops, -1, real)",
+        "np.where(pops, 0, real)",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[stack_manipulation]",
+    ),
+    Fault(
+        "the stack ends one early",
+        "tasks/stack.py",
+        "generator.integers(1, np.maximum(lengths, 2))",
+        "generator.integers(1, np.maximum(lengths - 1, 2))",
+        f"{SUITE_INPUTS}::test_where_the_first_part_ends_is_uniform_at_long_lengths[stack_manipulation-60]",
+    ),
+    Fault(
+        "the right part has two symbols or more",
+        "tasks/expressions.py",
+        "generator.integers(1, span - 3)",
+        "generator.integers(1, np.maximum(span - 4, 2))",
+        f"{SUITE_INPUTS}::test_the_outermost_operator_is_uniform_over_its_places[12]",
+    ),
+    Fault(
+        "right minus left",
+        "tasks/expressions.py",
+        'ids["-"], left - right,',
+        'ids["-"], right - left,',
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[modular_arithmetic_brackets]",
+    ),
+    Fault(
+        "x replaces a digit further back",
+        "tasks/expressions.py",
+        "(places - start[:, None]) % spans",
+        "(start[:, None] - places) % spans",
+        f"{SUITE_INPUTS}::test_inputs_are_distributed_by_the_definition[solve_equation-8]",
+    ),
+    Fault(
+        "only the first copy misses a symbol",
+        "tasks/duplicates.py",
+        "generator.integers(0, 2 * half)",
+        "generator.integers(0, half)",
+        f"{SUITE_INPUTS}::test_inputs_are_distributed_by_the_definition[missing_duplicate-7]",
+    ),
+    Fault(
+        "the missing symbol is its own evidence",
+        "tasks/duplicates.py",
+        "(missing + half) % (2 * half)",
+        "missing % (2 * half)",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[missing_duplicate]",
+    ),
+    Fault(
+        "the second copy is not known from the first",
+        "tasks/duplicates.py",
+        "(mean_largest_share(length, count) + 1) / 2",
+        "mean_largest_share(length, count)",
+        f"{SUITE_INPUTS}::test_baselines_are_the_best_rules[duplicate_string-5]",
+    ),
+    Fault(
+        "even places come first",
+        "tasks/rearranged.py",
+        "2 * places + 1, 2 * (places - odd)",
+        "2 * places, 2 * (places - odd) + 1",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[odds_first]",
+    ),
+    Fault(
+        "pads are sorted in front",
+        "tasks/rearranged.py",
+        "np.where(real_places(lengths), inputs, len(self.symbols))",
+        "inputs",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[bucket_sort]",
+    ),
+    Fault(
+        "a sorted string steps up too often",
+        "tasks/rearranged.py",
+        "share[1:] ** tokens - share[:-1] ** tokens",
+        "share[1:] ** tokens",
+        f"{SUITE_INPUTS}::test_baselines_are_the_best_rules[bucket_sort-3-6]",
+    ),
+    Fault(
+        "a carry stays where it arises",
+        "tasks/binary_arithmetic.py",
+        "result[:, 1:] ^= carry[:, :-1]",
+        "result ^= carry",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[binary_addition]",
+    ),
+    Fault(
+        "the first number may be 0",
+        "tasks/binary_arithmetic.py",
+        "bits[rows, first_top] = bits[rows, second_top] = 1",
+        "bits[rows, second_top] = 1",
+        f"{SUITE_INPUTS}::test_inputs_are_distributed_by_the_definition[binary_addition-6]",
+    ),
+    Fault(
+        "small numbers twice as often",
+        "tasks/binary_arithmetic.py",
+        "generator.random(len(digits)) * (1 - 0.5**digits)",
+        "generator.random(len(digits))",
+        f"{SUITE_INPUTS}::test_inputs_are_distributed_by_the_definition[compute_sqrt-6]",
+    ),
+    Fault(
+        "more digits of a root at once than numbers hold",
+        "tasks/binary_arithmetic.py",
+        "_AT_ONCE = 24",
+        "_AT_ONCE = 32",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[compute_sqrt]",
+    ),
+    Fault(
+        "a product forgets its carries",
+        "tasks/binary_arithmetic.py",
+        "sums[place] += sums[place - 1] >> 1",
+        "sums[place] += 0",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[binary_multiplication]",
+    ),
+    Fault(
+        "a square root's rest is not borrowed from",
+        "tasks/binary_arithmetic.py",
+        "difference[:, 1:] -= borrow[:, :-1]",
+        "difference[:, 1:] -= 0",
+        f"{SUITE_SOLVERS}::test_generator_agrees_with_the_slow_solver[compute_sqrt]",
+    ),
+]
+
+RECALL_AND_SETS = [
+    Fault(
+        "queries ignore the power law",
+        "tasks/mqar.py",
+        "** (1 - self.power)",
+        "** 0",
+        f"{RECALL}::test_the_published_power_puts_most_keys_near",
+    ),
+    Fault(
+        "a key may be drawn twice",
+        "tasks/mqar.py",
+        "if not len(b):",
+        "if True:",
+        f"{RECALL}::test_distinct_draws_are_uniform[3-12]",
+    ),
+    Fault(
+        "the test asks for as many keys as training",
+        "tasks/mqar.py",
+        'if split == "test" and other is not None:',
+        "if False:",
+        f"{RECALL}::test_the_test_has_its_own_numbers_of_pairs",
+    ),
+    Fault(
+        "the special symbol may stand right before the end",
+        "tasks/recall.py",
+        "generator.integers(0, lengths - 2)",
+        "generator.integers(0, lengths - 1)",
+        f"{RECALL}::test_induction_places_and_symbols_are_uniform",
+    ),
+    Fault(
+        "what is not balanced shows in two neighbours",
+        "tasks/dyck.py",
+        "chance + (differ & inner)",
+        "chance",
+        f"{BRACKETS}::test_neighbours_tell_only_where_nothing_else_is_possible",
+    ),
+    Fault(
+        "all brackets of a string are of one kind",
+        "tasks/brackets.py",
+        "size=(len(lengths), steps.shape[1] // 2))",
+        "size=(len(lengths), 1)).repeat(steps.shape[1] // 2, axis=1)",
+        f"{BRACKETS}::test_kinds_are_uniform_and_independent_between_pairs",
+    ),
+    Fault(
+        "the enclosing bracket is the one before",
+        "tasks/brackets.py",
+        'side="right"',
+        'side="left"',
+        f"{BRACKETS}::test_also_at_long_lengths[dyck_next-3-None--]",
+    ),
+    Fault(
+        "bounded strings rise and fall by halves",
+        "tasks/brackets.py",
+        "np.divide(up, ways, out=rises[left], where=ways > 0)",
+        "rises[left] = np.where(up > 0, np.where(down > 0, 0.5, 1.0), 0.0)",
+        f"{BRACKETS}::test_every_path_is_as_likely_as_every_other[8-3]",
+    ),
+    Fault(
+        "a prefix is labelled one block too early",
+        "tasks/prefix_blocks.py",
+        "inside = (block == self.blocks - 1) & real",
+        "inside = (block >= self.blocks - 2) & real",
+        f"{BRACKETS}::test_also_at_long_lengths[prefix_blocks-9--]",
+    ),
+    Fault(
+        "a blind rule that does not tell blocks of one symbol apart",
+        "tasks/prefix_blocks.py",
+        "chance[:, last % 2 : last : 2]",
+        "chance[:, :last]",
+        f"{BRACKETS}::test_the_formulas_of_the_baselines_against_every_word[3-8]",
+    ),
+    Fault(
+        "the digits of a sum are written from the lowest",
+        "tasks/aggregation.py",
+        "np.maximum(digits[:, None] - 1 - np.arange(len(powers)), 0)",
+        "np.broadcast_to(np.arange(len(powers)), (len(digits), len(powers)))",
+        f"{AGGREGATION}::test_also_at_long_lengths[digit_sum-]",
+    ),
+    Fault(
+        "all places left over go to one symbol",
+        "tasks/aggregation.py",
+        "generator.integers(0, different[:, None], size=real.shape)",
+        "0 * place",
+        f"{AGGREGATION}::test_symbols_past_the_first_of_each_kind_are_independent",
+    ),
+    Fault(
+        "the item with the smallest value is retrieved",
+        "tasks/max_retrieval.py",
+        "np.where(real, values, -1.0).argmax(axis=1)",
+        "np.where(real, values, 2.0).argmin(axis=1)",
+        f"{AGGREGATION}::test_the_window_of_the_retrieved_class",
+    ),
+    Fault(
+        "after is read as and",
+        "tasks/scan_grammar.py",
+        "second_actions + first_actions",
+        "first_actions + second_actions",
+        f"{SCAN}::test_the_grammar_gives_each_of_the_published_number_of_commands_once",
+    ),
+    Fault(
+        "commands of the longest trained number of actions are tested too",
+        "tasks/scan.py",
+        "np.flatnonzero(actions > longest)",
+        "np.flatnonzero(actions >= longest)",
+        f"{SCAN}::test_the_published_length_splits",
+    ),
+    Fault(
+        "held-out commands are trained on",
+        "tasks/scan.py",
+        '"train": short[held_out:]',
+        '"train": short',
+        f"{SCAN}::test_the_whole_test_is_each_long_command_once",
+    ),
+]
+
+TEXT, TEXT_RUN = "tests/tasks/test_text.py", "tests/cli/test_text_runs.py"
+PROTOCOLS, OVERLAP = "tests/evaluation/test_protocols.py", "tests/tasks/test_overlap.py"
+SHOWN = "tests/report/test_report_protocols.py"
+
+TEXT_AND_PROTOCOLS = [
+    Fault(
+        "text: the answer is the symbol itself",
+        "tasks/text.py",
+        "taken[:, 1:] * real",
+        "taken[:, :-1] * real",
+        f"{TEXT}::test_windows_are_stretches_of_the_training_part",
+    ),
+    Fault(
+        "text: the last window is never drawn",
+        "tasks/text.py",
+        "len(self._parts[split]) - lengths)",
+        "len(self._parts[split]) - lengths - 1)",
+        f"{TEXT}::test_training_windows_start_anywhere_alike[1]",
+    ),
+    Fault(
+        "text: validation reads the training part",
+        "tasks/text.py",
+        "zip(SPLITS, (train, val, test), strict=True)",
+        "zip(SPLITS, (train, train, test), strict=True)",
+        f"{TEXT}::test_parts_follow_one_another_and_share_nothing",
+    ),
+    Fault(
+        "text: sliding windows score what blocks score",
+        "tasks/text.py",
+        "windows.answers[:, : length - stride] = IGNORE",
+        "windows.answers[:, :0] = IGNORE",
+        f"{TEXT}::test_no_symbol_is_scored_twice_and_none_with_a_short_context",
+    ),
+    Fault(
+        "text: the vocabulary knows the test part",
+        "tasks/text.py",
+        "known = np.unique(whole[:train])",
+        "known = np.unique(whole)",
+        f"{TEXT}::test_symbols_are_the_characters_of_the_training_part",
+    ),
+    Fault(
+        "text: its place is part of the run",
+        "texts.py",
+        'if key != "file" or not node.get("digest")',
+        'if key != "elsewhere"',
+        f"{TEXT_RUN}::test_the_text_is_part_of_the_run_and_its_place_is_not",
+    ),
+    Fault(
+        "text: a changed text is not noticed",
+        "texts.py",
+        'if found != node["digest"]:',
+        "if not found:",
+        f"{TEXT_RUN}::test_a_run_whose_text_is_gone_or_changed_says_so[other-put the same text there again]",
+    ),
+    Fault(
+        "bins: the longest length is left out",
+        "tasks/items.py",
+        "range(low, high + 1)",
+        "range(low, high)",
+        f"{PROTOCOLS}::test_lengths_are_uniform_over_the_bin",
+    ),
+    Fault(
+        "bins: what is not defined is left out of the mean",
+        "evaluation/bins.py",
+        "flags, parts = {NOT_DEFINED: None}, [Scores(*(np.zeros(0) for _ in range(5)))]\n            break",
+        "continue",
+        f"{PROTOCOLS}::test_a_bin_with_a_length_past_the_table_has_no_figure",
+    ),
+    Fault(
+        "a mean over the lengths that happen to be there",
+        "measure.py",
+        "complete = bool(known) and len(known) == len(values)",
+        "complete = bool(known)",
+        f"{PROTOCOLS}::test_the_mean_is_over_every_length_that_the_task_has",
+    ),
+    Fault(
+        "overlap: a lower bound is called exact",
+        "tasks/overlap.py",
+        "EXACT if ended or part.all() else AT_LEAST",
+        "EXACT",
+        f"{OVERLAP}::test_a_long_training_gives_a_lower_bound",
+    ),
+    Fault(
+        "overlap: few inputs are given up early",
+        "tasks/overlap.py",
+        "(LOOKED_AT_IF_FEW if (few & ~found).any() else LOOKED_AT)",
+        "LOOKED_AT",
+        f"{OVERLAP}::test_of_few_inputs_every_one_is_found_however_late",
+    ),
+    Fault(
+        "bins count as lengths on the page",
+        "report/analysis.py",
+        'rows = [row for row in everything if not bin_of(row.get("stratum"))]',
+        "rows = everything",
+        f"{SHOWN}::test_bins_are_shown_and_are_no_lengths",
+    ),
+]
+
 FAULTS = (
     *MASKING,
     *ATTENTION,
@@ -1557,9 +2402,16 @@ FAULTS = (
     *MEASURING,
     *TRAINING,
     *RUNS,
+    *POSITIONS,
     *RANKS,
     *REPORTING,
     *SLURM,
     *SWEEPS,
     *SEARCHING,
+    *SCORECARDS,
+    *OUTSIDE,
+    *SYMBOL_TASKS,
+    *CHOMSKY,
+    *RECALL_AND_SETS,
+    *TEXT_AND_PROTOCOLS,
 )

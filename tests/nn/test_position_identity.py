@@ -52,5 +52,5 @@ def test_a_run_from_before_can_be_tested_with_them() -> None:
     check_components(applied)
     with pytest.raises(ConfigError, match=r"pe\.sides=separate: Rotary has no such option"):
         check_components(_apply(old, {"pe.sides": "separate"}))
-    with pytest.raises(ConfigError, match=r"pe\.bse=3: this run's encoding takes"):
+    with pytest.raises(ConfigError, match=r"pe\.bse=3: Rotary takes"):
         _apply(old, {"pe.bse": 3})

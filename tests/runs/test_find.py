@@ -14,6 +14,7 @@ from lengthwise.runs import (
     RunFolder,
     Status,
     Table,
+    completed,
     describe_start,
     find_run,
     iterate_runs,
@@ -80,9 +81,11 @@ def test_config_round_trip(tmp_path: Path) -> None:
     made = config(wandb=hostile, extra=(1, 2.5, True))
     folder = RunFolder.create(tmp_path, made)
     folder.write_config(made)
-    assert folder.read_config() == {**made, "wandb": {**hostile, "path": "a"}, "extra": [1, 2.5, True]}
+    plain = {**made, "wandb": {**hostile, "path": "a"}, "extra": [1, 2.5, True]}
+    assert folder.read_config() == completed(plain)  # what came later is filled in
+    assert {**folder.read_config(), **plain} == {**plain, "positions": completed({})["positions"]}
     folder.write_config({**made, "trainer": {"max_steps": 9}})
-    assert folder.read_config()["trainer"] == {"max_steps": 9}
+    assert folder.read_config()["trainer"]["max_steps"] == 9
     with pytest.raises(RunError, match="belongs to another run"):
         folder.write_config(config(seed=1))
 

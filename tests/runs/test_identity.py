@@ -164,6 +164,53 @@ def test_source_of_outside_components(tmp_path: Path, monkeypatch: pytest.Monkey
     assert source_hash(["my_components.Mine"]) != whole
 
 
+@pytest.mark.parametrize(
+    ("source", "helper", "counts"),
+    [
+        ("import beside_it", "beside_it.py", True),
+        ("def later():\n    from beside_it import x", "beside_it.py", True),
+        ("import between_them", "beside_it.py", True),
+        ("from a_package.inside import x", "a_package/inside.py", True),
+        ("from a_package.inside import x", "a_package/__init__.py", True),
+        ("from a_package import inside", "a_package/inside.py", True),
+        ("import beside_it.more", "other.py", False),
+        ("'import beside_it'", "beside_it.py", False),
+        ("def (", "beside_it.py", False),
+    ],
+)
+@pytest.mark.parametrize("place", ["my_conf", "site-packages"])
+def test_what_a_file_imports_from_beside_itself_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, helper: str, counts: bool, place: str
+) -> None:
+    """In a folder of one's own; among installed packages what lies beside a file is somebody else's."""
+    folder = tmp_path / place
+    (folder / "a_package").mkdir(parents=True)
+    monkeypatch.syspath_prepend(folder)
+    for name in ("beside_it.py", "other.py", "a_package/__init__.py", "a_package/inside.py"):
+        (folder / name).write_text("x = 1\n")
+    (folder / "between_them.py").write_text("import beside_it, between_them\n")
+    (folder / "my_encoding_xyz.py").write_text(source + "\n")
+    before = source_hash(["my_encoding_xyz.Mine"])
+    (folder / helper).write_text("x = 2\n")
+    assert (source_hash(["my_encoding_xyz.Mine"]) != before) == (counts and place == "my_conf")
+
+
+def test_relative_imports_within_a_package_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it is installed, and also below a folder without __init__."""
+    folder = tmp_path / "site-packages"
+    monkeypatch.syspath_prepend(folder)
+    (folder / "package_xyz" / "plain").mkdir(parents=True)
+    (folder / "package_xyz" / "__init__.py").write_text("")
+    (folder / "package_xyz" / "plain" / "encoding.py").write_text(
+        "from . import helper\nfrom ..above import x\n"
+    )
+    seen = [source_hash(["package_xyz.plain.encoding.Mine"])]
+    for name in ("plain/helper.py", "above.py", "unrelated.py"):
+        (folder / "package_xyz" / name).write_text("x = 1\n")
+        seen.append(source_hash(["package_xyz.plain.encoding.Mine"]))
+    assert len(set(seen)) == 3 and seen[2] == seen[3] and None not in seen
+
+
 def test_ours_and_unknown_components_have_no_source() -> None:
     assert source_hash(["lengthwise.runs.RunFolder", "torch.optim.AdamW"]) is None
     assert source_hash(["no_such_module_xyz.Thing", "", "..", "a b.</script>", "x" * 3000, "nul\0.x"]) is None

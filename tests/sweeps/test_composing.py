@@ -9,6 +9,7 @@ import pytest
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 
+from lengthwise import outside
 from lengthwise.composing import Composer
 from lengthwise.config import CONFIG_NAME, check, register_schema
 from lengthwise.errors import ConfigError
@@ -71,6 +72,7 @@ def test_axes(composer: Composer) -> None:
         ["pe=glob(*a*,exclude=[s*,t*,l*])", "seed=range(0,3)", "norm=pre,post", "data.lengths=[4,5]"]
     )
     assert axes["pe=glob(*a*,exclude=[s*,t*,l*])"] == [
+        "pe=abacus",
         "pe=alibi",
         "pe=binary",
         "pe=rotary",
@@ -88,8 +90,9 @@ def test_folders_of_ones_own_are_searched(tmp_path: Path) -> None:
     (tmp_path / "pe" / "mine.yaml").write_text(
         "_target_: lengthwise.nn.position.none.NoPosition\n_partial_: true\n"
     )
-    composer = Composer(search=[str(tmp_path)])
-    assert composer(["pe=mine"])["pe"]["_target_"].endswith("NoPosition")
-    assert composer.axes(["pe=glob(mi*)"]) == {"pe=glob(mi*)": ["pe=mine"]}
+    with outside.restored():
+        composer = Composer(search=[str(tmp_path)])
+        assert composer(["pe=mine"])["pe"]["_target_"].endswith("NoPosition")
+        assert composer.axes(["pe=glob(mi*)"]) == {"pe=glob(mi*)": ["pe=mine"]}
     with pytest.raises(ConfigError, match="mine"):
         Composer()(["pe=mine"])

@@ -20,7 +20,7 @@ from lengthwise.tasks.items import test_items
 
 if TYPE_CHECKING:
     from lengthwise.nn.transformer import Transformer
-    from lengthwise.tasks.contract import Task
+    from lengthwise.tasks.contract import Examples, Task
     from lengthwise.tasks.layout import Layout
 
 Row = dict[str, Any]
@@ -40,7 +40,8 @@ def evaluate_lengths(
     train_lengths: Sequence[int],
     max_tokens_per_batch: int = 16384,
 ) -> list[Row]:
-    """One row per length, three where the task says where its evidence lies.
+    """One row per length, three where the task says where its evidence lies, one for each way to see a test that is a
+    whole (`Task.whole_test`; `count` does not apply to it).
 
     Columns: split, protocol, length, stratum, n (sequences), n_tokens (answer symbols), token_accuracy (the end
     token excluded), exact_match and loss (nats per scored target; both with the end token), flags (joined by ";").
@@ -84,22 +85,40 @@ def _one_length(
     longest_trained: int,
     max_tokens: int,
 ) -> list[Row]:
-    examples = test_items(task, length, count)
+    whole = task.whole_test(length)
+    if whole is None:
+        whole = {"all": test_items(task, length, count)}
+    rows: list[Row] = []
+    for name, examples in whole.items():
+        rows += _one_set(model, layout, examples, length, longest_trained, max_tokens, name)
+    return rows
+
+
+def _one_set(
+    model: Transformer,
+    layout: Layout,
+    examples: Examples,
+    length: int,
+    longest_trained: int,
+    max_tokens: int,
+    name: str,
+) -> list[Row]:
+    """The rows of one set of items of one length, all of them in the stratum `name`."""
     protocol = protocol_of(model, layout)
-    strata = _strata(examples.evidence, longest_trained)
+    strata = _strata(examples.evidence, longest_trained) if name == "all" else {name: _everything(examples)}
     head = {"split": "test", "protocol": protocol, "length": length}
-    batch = layout(examples)
-    flags = _flags(model, batch, layout.positions(length), length, length > longest_trained)
+    batch = layout(examples, "test", length)
+    flags = flags_of(model, batch, layout.spans(length), length, length > longest_trained)
     if NOT_DEFINED in flags:
         nothing = {name: np.zeros(len(examples), dtype=bool) for name in strata}
         empty = Scores(*(np.zeros(len(examples)) for _ in range(5)))
         return _rows(head, empty, nothing, flags)
-    scores = _scores(model, layout, batch, length, protocol, max_tokens)
+    scores = score_batch(model, layout, batch, length, protocol, max_tokens)
     return _rows(head, scores, strata, flags)
 
 
-def _flags(
-    model: Transformer, batch: Batch, positions: tuple[int, ...], length: int, longer_than_trained: bool
+def flags_of(
+    model: Transformer, batch: Batch, spans: tuple[int, ...], length: int, longer_than_trained: bool
 ) -> tuple[str, ...]:
     """What a reader must know of results at this length; NOT_DEFINED where the encoding refuses it.
 
@@ -107,7 +126,7 @@ def _flags(
     lengths: within them it is a fault, and is raised.
     """
     try:
-        flags = tuple(model.position_flags(*positions))
+        flags = tuple(model.position_flags(*spans))
         model(batch.rows(slice(0, 1)).to(device_of(model)))
     except ValueError as limit:
         if not (longer_than_trained or isinstance(limit, LengthError)):
@@ -124,6 +143,10 @@ def _rows(head: Row, scores: Scores, strata: Mapping[str, np.ndarray], flags: tu
     ]
 
 
+def _everything(examples: Examples) -> np.ndarray:
+    return np.ones(len(examples), dtype=bool)
+
+
 def _strata(evidence: np.ndarray, longest_trained: int) -> dict[str, np.ndarray]:
     everything = np.ones(len(evidence), dtype=bool)
     if not (evidence >= 0).any():
@@ -135,7 +158,7 @@ def _strata(evidence: np.ndarray, longest_trained: int) -> dict[str, np.ndarray]
     }
 
 
-def _scores(
+def score_batch(
     model: Transformer,
     layout: Layout,
     batch: Batch,

@@ -52,10 +52,11 @@ class Scores:
 
 
 class Marks(NamedTuple):
-    """What is right about predictions (B, N). An answer's symbols are its scored targets but the end token.
+    """What is right about predictions (B, N). An answer's symbols are its scored targets before the end token.
 
-    scored, symbols, right: (B, N) bool. answered: (B,) anything is scored at all. exact: (B,) every scored target,
-    the end token included, is right.
+    scored, symbols, right: (B, N) bool. answered: (B,) anything is scored at all. exact: (B,) every scored target up to
+    the end token, itself included, is right. What stands behind it (slots that an answer did not need) counts in the
+    loss alone.
     """
 
     scored: Tensor
@@ -68,10 +69,14 @@ class Marks(NamedTuple):
 def mark(predictions: Tensor, targets: Tensor, end: int | None) -> Marks:
     """Predictions (B, N) against targets (B, N); symbol `end` closes an answer (None: answers have no end)."""
     scored = targets != IGNORE
-    symbols = scored if end is None else scored & (targets != end)
-    right = (predictions == targets) & scored
+    counted = symbols = scored
+    if end is not None:
+        ends = targets == end
+        counted = scored & (ends.cumsum(1) - ends.long() == 0)
+        symbols = counted & ~ends
+    right = (predictions == targets) & counted
     answered = scored.any(1)
-    return Marks(scored, symbols, right, answered, (right | ~scored).all(1) & answered)
+    return Marks(scored, symbols, right, answered, (right | ~counted).all(1) & answered)
 
 
 def token_losses(logits: Tensor, targets: Tensor) -> Tensor:

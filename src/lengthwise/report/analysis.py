@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from lengthwise.evaluation.perplexity import perplexity
 from lengthwise.evaluation.verdict import MEASURED_BY, SUCCESS, judge
 from lengthwise.report.collect import Collection, Group, Setting, baselines_of
 from lengthwise.report.statistics import (
@@ -19,9 +20,13 @@ from lengthwise.report.statistics import (
     seed_interval,
 )
 from lengthwise.report.words import listed
+from lengthwise.runs.lengths import SLIDING, bin_of
 
 MEASURES = {"token_accuracy": "accuracy", "exact_match": "exact match"}
 STRATA = {"evidence_inside": "inside", "evidence_outside": "outside"}
+PERPLEXITIES = {"all": "blocks", SLIDING: "sliding window"}
+EXACT = "exact"
+"""What ``overlap_is`` says of a share that is no lower bound."""
 
 DTYPES = {"float32": "fp32", "float64": "fp64"}
 AS_DECLARED, AGAINST = "as declared", "against its declaration"
@@ -97,11 +102,17 @@ class Section:
     successes: list[Success] = field(default_factory=list)
     symmetry: list[SymmetryRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    bins: dict[tuple[str, str, str], Curve] = field(default_factory=dict)
+    """As `curves`: one bin of lengths each, its stratum, at the longest of them."""
+    perplexities: dict[tuple[str, str], dict[int, Estimate]] = field(default_factory=dict)
+    """(group key, "all" or `SLIDING`) -> length -> perplexity, where a text was tested."""
 
     def leave_out_accuracy(self) -> None:
         """Show nothing of how well the runs do: that is not what was asked."""
         self.measures, self.contrasts, self.successes, self.notes = [], [], [], []
         self.curves.clear()
+        self.bins.clear()
+        self.perplexities.clear()
 
     @property
     def longest_trained(self) -> int:
@@ -115,6 +126,11 @@ class Section:
     @property
     def lengths(self) -> list[int]:
         return sorted({length for curve in self.curves.values() for length in curve.estimates})
+
+    @property
+    def bin_names(self) -> list[str]:
+        """The strata of the bins that were tested, from short to long."""
+        return sorted({stratum for _, _, stratum in self.bins}, key=lambda name: bin_of(name) or (0, 0))
 
     @property
     def longest_shared(self) -> int | None:
@@ -144,15 +160,19 @@ def analyse(collection: Collection, study: Mapping[str, Any] | None = None) -> l
     for setting in collection.settings:
         groups = collection.groups_of(setting)
         frame = _of(collection.lengths, setting)
-        rows = _records(frame)
+        everything = _records(frame)
+        binned = [row for row in everything if bin_of(row.get("stratum"))]
+        rows = [row for row in everything if not bin_of(row.get("stratum"))]
         section = Section(
             setting, groups, _curves(rows), _measures(rows), baselines_of(frame), _flags(rows),
             sorted({row["protocol"] for row in rows if "protocol" in row}), _shared_lengths(rows),
+            bins=_curves(binned), perplexities=_perplexities(rows),
         )  # fmt: skip
         if section.measures:
             _compare(section, list((study or {}).get("contrasts") or []))
             section.successes = _successes(section)
             section.notes += _length_notes(section)
+            section.notes += _overlap_notes(everything)
         section.symmetry = _symmetry(_records(_of(collection.symmetry, setting)), groups)
         section.notes += _flag_notes(section)
         sections.append(section)
@@ -223,6 +243,47 @@ def _length_notes(section: Section) -> list[str]:
             f"Only some of the runs were tested at length {listed(more)}; they are compared at {longest}."
         ]
     return []
+
+
+def _perplexities(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[int, Estimate]]:
+    if not any(row.get("stratum") == SLIDING for row in rows):
+        return {}
+    points: dict[tuple[str, str], dict[int, list[float]]] = {}
+    for row in rows:
+        value = perplexity(row.get("loss"))
+        if value is not None and row.get("stratum") in ("all", SLIDING):
+            by_length = points.setdefault((row["group"], row["stratum"]), {})
+            by_length.setdefault(int(row["length"]), []).append(value)
+    return {
+        key: {length: seed_interval(values) for length, values in sorted(by_length.items())}
+        for key, by_length in points.items()
+    }
+
+
+_OVERLAPS_SHOWN = 12
+
+
+def _overlap_notes(rows: list[dict[str, Any]]) -> list[str]:
+    """The largest share, over the runs, of test inputs that training had seen too."""
+    found: dict[tuple[int, int], tuple[float, bool]] = {}  # (shortest, longest) -> share, whether it is exact
+    for row in rows:
+        if row.get("train_overlap", 0) > 0:
+            lengths = bin_of(row.get("stratum")) or (int(row["length"]), int(row["length"]))
+            now = (row["train_overlap"], row.get("overlap_is") == EXACT)
+            found[lengths] = max(found.get(lengths, now), now, key=lambda one: one[0])
+    if not found:
+        return []
+    shown = [
+        f"{'' if exact else 'at least '}{100 * share:.1f} % at {low if low == high else f'{low}-{high}'}"
+        for (low, high), (share, exact) in sorted(found.items())
+    ]
+    more = (
+        f" and others at {len(shown) - _OVERLAPS_SHOWN} more lengths" if len(shown) > _OVERLAPS_SHOWN else ""
+    )
+    return [
+        f"Test inputs that training had seen too, in the run that had seen the most: "
+        f"{', '.join(shown[:_OVERLAPS_SHOWN])}{more}."
+    ]
 
 
 def _flags(rows: list[dict[str, Any]]) -> dict[str, dict[str, list[int]]]:

@@ -23,6 +23,7 @@ from lengthwise.report.labels import labels_of
 from lengthwise.runs import (
     RunFolder,
     Status,
+    completed,
     component_name,
     factors,
     format_lengths,
@@ -34,6 +35,7 @@ from lengthwise.runs import (
 from lengthwise.runs.provenance import only_tests
 from lengthwise.runs.tables import LENGTH_KEY
 from lengthwise.runs.tested import TRAINED, current_rows
+from lengthwise.texts import without_place
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -215,7 +217,7 @@ def _table(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
 def _config(folder: RunFolder) -> dict[str, Any]:
     """As `RunFolder.read_config`, with libyaml where it is there (ten times as fast), and the slots checked."""
     try:
-        config = yaml.load(folder.config_file.read_bytes(), Loader=_Loader)
+        config = completed(yaml.load(folder.config_file.read_bytes(), Loader=_Loader))
         for slot in ("task", "pe", "data", "trainer"):
             if not isinstance(config[slot], dict):
                 raise TypeError(f"{slot} is {config[slot]!r:.40}")
@@ -378,15 +380,14 @@ def _differences(contexts: list[dict[str, str]]) -> list[str]:
 def _setting(run: _Run) -> Setting:
     lengths = tuple(sorted(set(parse_lengths(run.config["data"]["lengths"]))))
     task = component_name(run.config["task"])
-    options = [
-        f"{key}={value}" for key, value in sorted(run.config["task"].items()) if not key.startswith("_")
-    ]
+    chosen = without_place(run.config["task"])
+    options = [f"{key}={value}" for key, value in sorted(chosen.items()) if not key.startswith("_")]
     title = (
         task
         + (f" ({', '.join(options)})" if options else "")
         + f", trained on lengths {format_lengths(lengths)}"
     )
-    key = json.dumps([run.config["task"], lengths], sort_keys=True, default=str)
+    key = json.dumps([chosen, lengths], sort_keys=True, default=str)
     return Setting(key, title, task, lengths)
 
 

@@ -16,6 +16,7 @@ from lengthwise.report.analysis import (
     BEFORE,
     DTYPES,
     MEASURES,
+    PERPLEXITIES,
     STRATA,
     Section,
     estimate,
@@ -68,6 +69,10 @@ def _part(part: Part, console: Console) -> None:
             console.print(_compared(section, console) if section.trained_only else _lengths(section, console))
             if not section.trained_only and any(stratum in STRATA for _, _, stratum in section.curves):
                 console.print(_strata(section, console))
+        if section.bins:
+            console.print(_bins(section, console))
+        if section.perplexities:
+            console.print(_perplexities(section, console))
         if section.symmetry:
             console.print(_symmetry(section, console))
         for finding in findings(section):
@@ -144,6 +149,37 @@ def _strata(section: Section, console: Console) -> Table:
     for group in section.groups:
         by_stratum = [_cells(section, group, stratum, beyond) for stratum in STRATA]
         table.add_row(Text(group.label), *(cell for pair in zip(*by_stratum, strict=True) for cell in pair))
+    return table
+
+
+def _bins(section: Section, console: Console) -> Table:
+    names = section.bin_names
+    table = _table("Over bins of lengths, in %, mean over seeds", console)
+    table.add_column("encoding", no_wrap=True)
+    table.add_column("measure")
+    for name in names:
+        table.add_column(name.removeprefix("bin_"), justify="right")
+    for group in section.groups:
+        for measure, worded in MEASURES.items():
+            curves = [section.bins.get((group.key, measure, name)) for name in names]
+            cells = [_cell(c.estimates[c.lengths[0]] if c else None, len(group.runs)) for c in curves]
+            table.add_row(Text(group.label), worded, *cells)
+    return table
+
+
+def _perplexities(section: Section, console: Console) -> Table:
+    lengths = sorted({length for at in section.perplexities.values() for length in at})
+    table = _table("Perplexity by context length, mean over seeds", console)
+    table.add_column("encoding", no_wrap=True)
+    table.add_column("tested in")
+    for length in lengths:
+        table.add_column(str(length), justify="right")
+    for group in section.groups:
+        for stratum, worded in PERPLEXITIES.items():
+            at = section.perplexities.get((group.key, stratum), {})
+            table.add_row(
+                Text(group.label), worded, *(f"{at[n].mean:.3f}" if n in at else "–" for n in lengths)
+            )
     return table
 
 

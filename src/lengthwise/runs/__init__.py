@@ -3,7 +3,7 @@
 from lengthwise.runs.ending import Terminated, ending
 from lengthwise.runs.find import find_run, iterate_runs, load_lengths, load_runs
 from lengthwise.runs.folder import RunFolder
-from lengthwise.runs.identity import RESULTS_VERSION, run_hash, scientific, variant_hash
+from lengthwise.runs.identity import RESULTS_VERSION, completed, run_hash, scientific, variant_hash
 from lengthwise.runs.lengths import format_lengths, parse_lengths
 from lengthwise.runs.lock import Claim
 from lengthwise.runs.naming import component_name, factors, run_name
@@ -20,6 +20,7 @@ __all__ = [
     "Status",
     "Table",
     "Terminated",
+    "completed",
     "component_name",
     "describe_start",
     "ending",

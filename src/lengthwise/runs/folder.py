@@ -15,13 +15,15 @@ from typing import Any
 
 import yaml
 
+from lengthwise import outside
 from lengthwise.errors import RunError
 from lengthwise.runs.atomic import explain, remove_leftovers, write_atomic
 from lengthwise.runs.ending import ending
-from lengthwise.runs.identity import HASH_LENGTH, run_hash, scientific
+from lengthwise.runs.identity import HASH_LENGTH, completed, run_hash, scientific, source_hash, targets
 from lengthwise.runs.lock import Claim
 from lengthwise.runs.naming import run_name
 from lengthwise.runs.status import LOCK, Status, read_status, write_status
+from lengthwise.texts import refuse_changed_text
 
 
 class RunFolder:
@@ -35,6 +37,7 @@ class RunFolder:
         self.train_csv = self.path / "train.csv"
         self.length_csv = self.path / "length.csv"
         self.symmetry_csv = self.path / "symmetry.csv"
+        self.axes_csv = self.path / "axes.csv"
         self.checkpoints = self.path / "checkpoints"
         self.last = self.checkpoints / "last.ckpt"
         self.stop_file = self.path / "stop"  # written by whoever wants the run to stop; holds the reason
@@ -151,7 +154,19 @@ class RunFolder:
             raise _damaged(self.config_file) from None
         if not isinstance(config, dict):
             raise _damaged(self.config_file)
-        return config
+        return completed(config)
+
+    def refuse_changed_source(self, config: Mapping[str, Any]) -> None:
+        """Raises RunError where a component of one's own, or the text that the task reads, is not what it was when the
+        run in here, with the configuration `config`, was trained; ConfigError where the component's folder is gone."""
+        refuse_changed_text(config, self.name)
+        outside.use_again((config.get("run") or {}).get("components"))
+        own = [target for target in targets(config) if source_hash([target]) is not None]
+        if own and self.hash and run_hash(config) != self.hash:
+            raise RunError(
+                f"the source of {', '.join(own)} is not what run {self.name} was trained with: undo the change, or "
+                "train what there is now"
+            )
 
     def status(self) -> Status:
         """See `read_status`."""

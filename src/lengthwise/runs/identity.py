@@ -18,13 +18,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import sys
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from pathlib import Path, PurePath
 from typing import Any
 
 from lengthwise.errors import ConfigError
 from lengthwise.runs.lengths import parse_lengths
+from lengthwise.sources import helpers, module_folder, source_file
+from lengthwise.texts import without_place
 
 RESULTS_VERSION = 1
 """Raised when the same configuration gives other results than it did before."""
@@ -40,11 +42,21 @@ INTRODUCED: dict[str, Any] = {
     "pe.fast_turns": None,
     "pe.slow_turns": None,
     "pe.sides": "symmetric",
+    "positions": {"_target_": "lengthwise.positions.sequential.Sequential"},
 }
 """Dotted key → the value at which it was introduced, i.e. what the code did before the key existed.
 
 A key at that value is left out of the identity, so that older folders keep their names. Never remove an entry.
 """
+
+_LATER = {key: INTRODUCED[key] for key in ("positions",)} | {
+    "trainer.nodes": 1,
+    "trainer.strategy": "auto",
+    "run.components": None,
+    "evaluation.bins": [],
+    "evaluation.mean": None,
+}
+"""As `INTRODUCED`, the keys that every configuration has by now, whatever its components."""
 
 _EXCLUDED = ("outputs", "overwrite", "wandb", "evaluation", "hydra", "study", "sweep", "seed", "run", "debug")
 _EXCLUDED_TRAINER = (
@@ -69,6 +81,8 @@ def scientific(config: Mapping[str, Any], introduced: Mapping[str, Any] | None =
             kept[name] = config["seed"]
     if label := _mapping(config, "run").get("label"):
         kept["run"] = {"label": str(label)}
+    if isinstance(kept.get("task"), Mapping):
+        kept["task"] = without_place(kept["task"])
     if "trainer" in kept:
         kept["trainer"] = {k: v for k, v in _mapping(kept, "trainer").items() if k not in _EXCLUDED_TRAINER}
     if isinstance(kept.get("schedule"), Mapping):
@@ -79,6 +93,18 @@ def scientific(config: Mapping[str, Any], introduced: Mapping[str, Any] | None =
     for key, value in (INTRODUCED if introduced is None else introduced).items():
         _leave_out(result, key.split("."), canonical(value, key))
     return _without_empty(result)
+
+
+def completed(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration of a run of any age, with the keys that came after it."""
+    full = dict(config)
+    for key, value in _LATER.items():
+        group, _, name = key.rpartition(".")
+        if not group:
+            full.setdefault(key, deepcopy(value))
+        elif isinstance(full.get(group), Mapping):
+            full[group] = {name: value, **full[group]}
+    return full
 
 
 def run_hash(config: Mapping[str, Any]) -> str:
@@ -126,26 +152,39 @@ def source_hash(names: Iterable[str]) -> str | None:
     """Hash of the source files of those `names` (dotted) that live outside the package, or None if none does.
 
     Nothing is imported. A name that cannot be found contributes nothing: building it will say so. A name that is
-    found in a package's ``__init__`` stands for the whole package, since it may be defined in any of its files.
+    found in a package's ``__init__`` stands for the whole package, since it may be defined in any of its files. What a
+    file imports from beside itself counts with it (`sources.helpers`).
     """
     digest = hashlib.blake2b(digest_size=16)
     outside = False
+    beside: dict[str, Path] = {}
     for name in sorted(set(names)):
         if name.split(".")[0] in _LIBRARIES:
             continue
-        file = _source_file(name)
+        file, base = source_file(name), module_folder(name)
         if file is None:
             continue
         whole = file.parent if file.name == "__init__.py" else None
-        for path in sorted(whole.rglob("*.py")) if whole else [file]:
-            try:
-                source = path.read_bytes().replace(b"\r\n", b"\n")
-            except OSError:
-                continue
-            outside = True
-            label = f"{name}\0{path.relative_to(whole).as_posix() if whole else ''}\0{len(source)}\0"
-            digest.update(label.encode("utf-8", "surrogatepass") + source)
+        own = sorted(whole.rglob("*.py")) if whole else [file]
+        for path in own:
+            outside |= _add(
+                digest, f"{name}\0{path.relative_to(whole).as_posix() if whole else ''}", path
+            )
+            if base is not None and path.is_relative_to(base):
+                beside |= {p.relative_to(base).as_posix(): p for p in helpers(path, base) if p not in own}
+    for name, path in sorted(beside.items()):
+        _add(digest, f"\0{name}", path)
     return digest.hexdigest() if outside else None
+
+
+def _add(digest: Any, name: str, path: Path) -> bool:
+    """Whether the source could be read."""
+    try:
+        source = path.read_bytes().replace(b"\r\n", b"\n")
+    except OSError:
+        return False
+    digest.update(f"{name}\0{len(source)}\0".encode("utf-8", "surrogatepass") + source)
+    return True
 
 
 def _hash(science: dict[str, Any]) -> str:
@@ -173,30 +212,3 @@ def _leave_out(tree: Any, path: list[str], value: Any) -> None:
 def _without_empty(tree: dict[str, Any]) -> dict[str, Any]:
     cleaned = {k: _without_empty(v) if isinstance(v, dict) else v for k, v in tree.items()}
     return {k: v for k, v in cleaned.items() if v != {}}
-
-
-def _source_file(name: str) -> Path | None:
-    """The file of the innermost module on the way to `name`; parents are looked up without importing them."""
-    file: Path | None = None
-    search: Any = None
-    parts = name.split(".")
-    for depth in range(1, len(parts) + 1):
-        spec = _spec(".".join(parts[:depth]), search)
-        if spec is None:
-            break
-        file = Path(spec.origin) if spec.has_location and spec.origin else None
-        search = spec.submodule_search_locations
-        if search is None:
-            break
-    return file
-
-
-def _spec(name: str, search: Any) -> Any:
-    for finder in sys.meta_path:
-        try:
-            spec = finder.find_spec(name, search, None)
-        except Exception:  # a broken finder or a hostile name: building the component will tell
-            continue
-        if spec is not None:
-            return spec
-    return None

@@ -67,6 +67,53 @@ def format_lengths(lengths: Iterable[int]) -> str:
     return ",".join(str(a) if a == b else f"{a},{b}" if b == a + 1 else f"{a}-{b}" for a, b in runs)
 
 
+def parse_bins(value: Any, option: str = "evaluation.bins") -> list[list[int]]:
+    """Sorted distinct bins [shortest, longest], both inside: ``[[51,100],[101,150]]`` or ``["51-100","101-150"]``.
+
+    Raises ConfigError naming `option` and what it holds.
+    """
+    given = [value] if isinstance(value, str) and value.strip() else value or []
+    if not isinstance(given, list | tuple):
+        given = [given]
+    return [list(one) for one in sorted({_bin(item, value, option) for item in given})]
+
+
+def parse_bin(value: Any, option: str) -> list[int]:
+    """One bin. Raises ConfigError as `parse_bins` does."""
+    return list(_bin(value, value, option))
+
+
+def _bin(item: Any, value: Any, option: str) -> tuple[int, int]:
+    if isinstance(item, str) and (match := re.fullmatch(r"\s*(\d{1,9})\s*-\s*(\d{1,9})\s*", item)):
+        item = [int(bound) for bound in match.groups()]
+    numbers = isinstance(item, list | tuple) and all(
+        isinstance(bound, int) and not isinstance(bound, bool) for bound in item
+    )
+    if not numbers or len(item) != 2 or not 1 <= item[0] <= item[1] or item[1] - item[0] >= MOST:
+        raise ConfigError(
+            f"{option}={_show(value)}: {_show(item)} is no range of lengths. Write its shortest and its longest, as "
+            "[51,100] or 51-100."
+        )
+    return item[0], item[1]
+
+
+SLIDING = "sliding_window"
+"""The stratum of a test on windows of a text that overlap, so that each scored symbol has a long context."""
+
+_BIN = re.compile(r"bin_(\d+)-(\d+)")
+
+
+def bin_name(low: int, high: int) -> str:
+    """The stratum of a bin in ``length.csv``; its row's length is `high`."""
+    return f"bin_{low}-{high}"
+
+
+def bin_of(stratum: str | None) -> tuple[int, int] | None:
+    """Shortest and longest length of the bin that a stratum is, or None if it is none."""
+    match = _BIN.fullmatch(stratum or "")
+    return (int(match.group(1)), int(match.group(2))) if match else None
+
+
 def _items(value: Any) -> list[Any]:
     if isinstance(value, str):
         return [part.strip() for part in value.strip().strip("[]").split(",") if part.strip()]

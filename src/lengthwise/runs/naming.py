@@ -13,11 +13,12 @@ LONGEST = 120
 """Bytes in the name of a run's folder."""
 
 SLOTS = (
-    "task", "pe", "norm", "norm_layer", "attention", "init", "activation", "model", "optimizer",
+    "task", "pe", "positions", "norm", "norm_layer", "attention", "init", "activation", "model", "optimizer",
     "schedule",
 )  # fmt: skip
 
 _USUAL = {
+    "positions": "sequential",
     "norm_layer": "layer", "attention": "scaled", "init": "default", "activation": "relu",
     "model": "encoder", "readout": "end", "width": 64, "layers": 2, "heads": 4, "dropout": 0, "optimizer": "adamw",
     "lr": 0.003, "batch_size": 32, "lengths": "4-10", "accumulate": 1,
@@ -37,8 +38,8 @@ def component_name(component: Any) -> str:
     if not target or not isinstance(target, str):
         return str(target) if target else "none"
     *modules, name = target.split(".")
-    if modules[:1] == ["lengthwise"] and modules[-2:-1] in (["position"], ["attention"]):
-        return modules[-1]  # one file per encoding and per attention, named as its option
+    if modules[:1] == ["lengthwise"] and modules[-2:-1] in (["position"], ["positions"], ["attention"]):
+        return modules[-1]  # one file an option, of the same name
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
     for suffix in _SUFFIXES:
         snake = snake.removesuffix(suffix)

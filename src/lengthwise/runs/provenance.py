@@ -95,7 +95,7 @@ def read_starts(path: Path) -> list[dict[str, Any]]:
 def only_tests(start: Mapping[str, Any]) -> bool:
     """Whether a start tested a run that had been made before, so that its hardware and precision made nothing."""
     argv = start.get("argv")
-    return bool(isinstance(argv, list) and argv and argv[0] == "evaluate.py")
+    return bool(isinstance(argv, list) and argv and argv[0] in ("evaluate.py", "certify"))
 
 
 def git_state(package: Path | None = None) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ TRAIN_COLUMNS = (
 
 LENGTH_COLUMNS = (
     "checkpoint", "step", "split", "protocol", "length", "stratum", "n", "n_tokens", "token_accuracy", "exact_match",
-    "loss", "flags", "evaluation_id", "train_overlap", "best_blind",
+    "loss", "flags", "evaluation_id", "train_overlap", "best_blind", "overlap_is", "asked",
 )  # fmt: skip
 """The start of ``length.csv``; a column ``baseline_<name>`` follows for each baseline of the task."""
 LENGTH_KEY = ("checkpoint", "split", "protocol", "length", "stratum", "evaluation_id")
@@ -40,7 +40,15 @@ SYMMETRY_COLUMNS = (
 )  # fmt: skip
 SYMMETRY_KEY = ("checkpoint", "step", "action", "quantity", "dtype", "length", "evaluation_id")
 
+AXES_COLUMNS = (
+    "checkpoint", "step", "axis", "value", "length", "reaches", "n", "n_tokens", "token_accuracy", "exact_match",
+    "loss", "flags", "evaluation_id",
+)  # fmt: skip
+"""The columns of ``axes.csv``, see `lengthwise.evaluation.axes`."""
+AXES_KEY = ("checkpoint", "axis", "length", "reaches", "evaluation_id")
+
 _TEXT = {
+    "axis",
     "checkpoint",
     "split",
     "protocol",
@@ -51,6 +59,7 @@ _TEXT = {
     "quantity",
     "dtype",
     "layer",
+    "overlap_is",
 }
 """Never read as numbers: an evaluation id such as 12e5 is a name."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from lengthwise.errors import RunError
 from lengthwise.runs.folder import RunFolder
+from lengthwise.runs.lengths import bin_of
 from lengthwise.runs.provenance import only_tests, read_starts
 from lengthwise.runs.tables import read_table
 
@@ -32,16 +33,42 @@ def current_rows(
 def tested_lengths(
     folder: RunFolder, checkpoint: str, count: int, *, step: int | None = None, evaluation_id: str = TRAINED
 ) -> set[int]:
-    """The lengths in ``length.csv`` for these weights with at least `count` sequences, or found to be not defined.
+    """The lengths in ``length.csv`` for these weights with at least `count` sequences, or with all that there are, or
+    found to be not defined.
 
     step: of the weights; None = of those that were tested last.
     """
+    rows = _tested(folder, checkpoint, count, step, evaluation_id)
+    return {row["length"] for row in rows if row["stratum"] == "all"}
+
+
+def tested_bins(
+    folder: RunFolder, checkpoint: str, count: int, *, step: int | None = None, evaluation_id: str = TRAINED
+) -> set[tuple[int, int]]:
+    """As `tested_lengths`, the bins."""
+    rows = _tested(folder, checkpoint, count, step, evaluation_id)
+    return {found for row in rows if (found := bin_of(row["stratum"])) is not None}
+
+
+def _tested(
+    folder: RunFolder, checkpoint: str, count: int, step: int | None, evaluation_id: str
+) -> list[dict[str, Any]]:
     rows = [row for row in read_table(folder.length_csv) if step is None or row["step"] == step]
-    return {
-        row["length"]
+    return [
+        row
         for row in current_rows(rows, checkpoint, evaluation_id)
-        if row["stratum"] == "all" and (row["n"] >= count or "not_defined" in (row["flags"] or ""))
-    }
+        # `asked` came later, for tasks that have fewer items than were asked for
+        if max(row["n"], row.get("asked") or 0) >= count or "not_defined" in (row["flags"] or "")
+    ]
+
+
+def _has_mean(results: Mapping[str, Any], evaluation: Mapping[str, Any]) -> bool:
+    """Whether the mean over a range of lengths that is asked for was taken."""
+    asked = evaluation.get("mean")
+    return asked is None or all(
+        f"{checkpoint}/exact_match/mean_{asked[0]}-{asked[1]}" in results
+        for checkpoint in evaluation["checkpoints"]
+    )
 
 
 def symmetry_length(config: Mapping[str, Any]) -> int:
@@ -87,8 +114,11 @@ def is_complete(folder: RunFolder, config: Mapping[str, Any]) -> bool:
             status.state == "done"
             and (status.max_steps or 0) >= config["trainer"]["max_steps"]
             and other_precision(folder, config) is None
+            and _has_mean(status.results, evaluation)
             and all(
                 set(evaluation["lengths"]) <= tested_lengths(folder, checkpoint, evaluation["count"])
+                and {tuple(one) for one in evaluation.get("bins") or ()}
+                <= tested_bins(folder, checkpoint, evaluation["count"])
                 and (not evaluation["symmetry"] or is_certified(folder, config, checkpoint))
                 for checkpoint in evaluation["checkpoints"]
             )

@@ -58,7 +58,8 @@ class MicroBatch(Share):
 
 def global_batch(task: Task, layout: Layout, **which: Any) -> Batch:
     """The sequences of one optimizer step as the model sees them; see `global_examples`."""
-    return layout(global_examples(task, **which))
+    key = (which["split"], which["data_seed"], which["step"])
+    return layout.training_batch(global_examples(task, **which), *key)
 
 
 def global_examples(
@@ -124,7 +125,7 @@ def validation_batches(
         count = size // len(lengths) + (place < size % len(lengths))
         if count == 0:
             continue
-        whole = layout(validation_items(task, length, count))
+        whole = layout(validation_items(task, length, count), "val", length)
         for start in range(0, len(whole), VALIDATION_ROWS):
             chunk = whole.rows(slice(start, start + VALIDATION_ROWS))
             share = chunk.rows(slice(rank, None, world))
