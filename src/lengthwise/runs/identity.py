@@ -167,9 +167,7 @@ def source_hash(names: Iterable[str]) -> str | None:
         whole = file.parent if file.name == "__init__.py" else None
         own = sorted(whole.rglob("*.py")) if whole else [file]
         for path in own:
-            outside |= _add(
-                digest, f"{name}\0{path.relative_to(whole).as_posix() if whole else ''}", path
-            )
+            outside |= _add(digest, f"{name}\0{path.relative_to(whole).as_posix() if whole else ''}", path)
             if base is not None and path.is_relative_to(base):
                 beside |= {p.relative_to(base).as_posix(): p for p in helpers(path, base) if p not in own}
     for name, path in sorted(beside.items()):

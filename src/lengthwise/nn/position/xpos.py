@@ -54,7 +54,9 @@ class XPos(PositionEncoding):
         return self._turn(q, queries, queries - middle), self._turn(k, keys, middle - keys)
 
     def _longest(self, dtype: torch.dtype) -> int:
-        room = math.log(torch.finfo(dtype).max) - 4  # a factor of e⁴ is left to the queries and keys themselves
+        room = (
+            math.log(torch.finfo(dtype).max) - 4
+        )  # a factor of e⁴ is left to the queries and keys themselves
         return int(2 * room / -min(self.decays.values))
 
     def _check(self, span: int, dtype: torch.dtype) -> None:
