@@ -178,12 +178,15 @@ def test_strata_split_by_where_the_evidence_lies(build):
     layout = Layout(WordOrder(), "encoder")
     rows = measure(build(layout, "rotary"), layout, [5, 20], 256, train_lengths=[4, 5])
     evidence = items_of(layout.task, 20, 256).evidence
-    every, inside, outside = (row for row in rows if row["length"] == 20)
-    assert (inside["stratum"], outside["stratum"]) == ("evidence_inside", "evidence_outside")
-    assert inside["n"] == (evidence < 5).sum()
-    assert inside["n"] + outside["n"] == every["n"] == 256
-    weighted = sum(row["token_accuracy"] * row["n"] for row in (inside, outside)) / 256
-    assert weighted == pytest.approx(every["token_accuracy"])
+    every, *parts = (row for row in rows if row["length"] == 20)
+    names = ["evidence_inside", "evidence_outside", "distance_inside", "distance_outside"]
+    assert [row["stratum"] for row in parts] == names
+    assert parts[0]["n"] == (evidence < 5).sum()
+    assert parts[2]["n"] == (evidence >= 15).sum()
+    for inside, outside in (parts[:2], parts[2:]):
+        assert inside["n"] + outside["n"] == every["n"] == 256
+        weighted = sum(row["token_accuracy"] * row["n"] for row in (inside, outside)) / 256
+        assert weighted == pytest.approx(every["token_accuracy"])
     empty = of(rows, "evidence_outside")[0]
     assert (empty["n"], empty["token_accuracy"], empty["exact_match"], empty["loss"]) == (0, None, None, None)
 
@@ -203,7 +206,7 @@ def test_a_length_past_the_table_is_marked_and_stops_no_other(beyond, limit, bui
     done = {row["length"]: row for row in of(rows)}
     assert done[40]["flags"] == "not_defined"
     assert (done[40]["n"], done[40]["n_tokens"], done[40]["exact_match"]) == (0, 0, None)
-    assert len([row for row in rows if row["length"] == 40]) == 3
+    assert len([row for row in rows if row["length"] == 40]) == 5
     assert all(done[length]["n"] == 64 for length in (4, 6, limit - 1))
     assert done[6]["flags"] == ""
     assert done[limit - 1]["flags"] == ("untrained_positions" if beyond == "untrained" else "")

@@ -27,7 +27,7 @@ NUMERICS = "tests/nn/test_position_numerics.py"
 INIT = "tests/nn/test_initial_values.py"
 PLACEMENT = "tests/nn/test_norm_placement.py"
 REFERENCES = "tests/nn/test_position_references.py"
-PACKAGES = "tests/nn/test_position_packages.py"
+PACKAGED = "tests/nn/test_position_packages.py"
 STACKS = "tests/nn/test_position_stack.py"
 CHUNKS = "tests/nn/test_chunked_attention.py"
 SUITE_SOLVERS = "tests/tasks/test_suite_solvers.py"
@@ -600,6 +600,20 @@ MEASURING = [
         "tests/tasks/test_task_layouts.py::test_what_stands_behind_the_end_is_in_no_accuracy",
     ),
     Fault(
+        "batches that are made at once are one batch",
+        "training/data.py",
+        "made.rows(slice(place * batch_size, (place + 1) * batch_size))",
+        "made.rows(slice(0, batch_size))",
+        "tests/training/test_data.py::test_batches_that_are_made_at_once_are_as_much_their_own",
+    ),
+    Fault(
+        "batches made at once do not depend on the seed",
+        "training/data.py",
+        'philox("batches", split, data_seed, index)',
+        'philox("batches", split, index)',
+        "tests/training/test_data.py::test_batches_that_are_made_at_once_are_as_much_their_own",
+    ),
+    Fault(
         "slots tell how long the answer is",
         "tasks/layout.py",
         "if not self._closes_slots:",
@@ -616,15 +630,15 @@ MEASURING = [
     Fault(
         "the stratum's border off by one",
         "evaluation/length.py",
-        "(evidence < longest_trained)",
-        "(evidence <= longest_trained)",
+        "places < longest_trained for places",
+        "places <= longest_trained for places",
         f"{LENGTHS}::test_strata_split_by_where_the_evidence_lies",
     ),
     Fault(
         "the border of trained positions taken from the test",
         "evaluation/length.py",
-        "_strata(examples.evidence, longest_trained)",
-        "_strata(examples.evidence, length)",
+        "_strata(examples, longest_trained)",
+        "_strata(examples, length)",
         f"{LENGTHS}::test_strata_split_by_where_the_evidence_lies",
     ),
     Fault(
@@ -1661,49 +1675,49 @@ ENCODINGS = [
         "nn/position/sandwich.py",
         "for i in range(0, dim, 2)",
         "for i in range(2, dim + 2, 2)",
-        f"{PACKAGES}::test_sandwich",
+        f"{PACKAGED}::test_sandwich",
     ),
     Fault(
         "KERPLE's two numbers exchanged",
         "nn/position/kerple.py",
         "-strength * torch.log1p(shape * distances)",
         "-shape * torch.log1p(strength * distances)",
-        f"{PACKAGES}::test_kerple",
+        f"{PACKAGED}::test_kerple",
     ),
     Fault(
         "CoPE scales what it adds",
         "nn/position/cope.py",
         "at_whole = (q @",
         "at_whole = context.scale * (q @",
-        f"{PACKAGES}::test_cope",
+        f"{PACKAGED}::test_cope",
     ),
     Fault(
         "Transformer-XL uses v for u",
         "nn/position/transformer_xl.py",
         "by_key = u @",
         "by_key = v @",
-        f"{PACKAGES}::test_transformer_xl[True]",
+        f"{PACKAGED}::test_transformer_xl[True]",
     ),
     Fault(
         "xPos decays by the column, not by the pair",
         "nn/position/xpos.py",
         "(i / width + gamma) / (1 + gamma)",
         "(i / (2 * width) + gamma) / (1 + gamma)",
-        f"{PACKAGES}::test_xpos",
+        f"{PACKAGED}::test_xpos",
     ),
     Fault(
         "T5's logarithmic buckets begin after their border",
         "nn/position/t5.py",
         "while r**logarithmic * exact**step < max",
         "while r**logarithmic * exact**step <= max",
-        f"{PACKAGES}::test_t5[False]",
+        f"{PACKAGED}::test_t5[False]",
     ),
     Fault(
         "position interpolation stretches",
         "nn/position/rotary.py",
         "frequencies = [w / factor for w in frequencies]",
         "frequencies = [w * factor for w in frequencies]",
-        f"{PACKAGES}::test_rotary[interleaved-linear-]",
+        f"{PACKAGED}::test_rotary[interleaved-linear-]",
     ),
     Fault(
         "parts of a stack act in every layer",

@@ -40,7 +40,7 @@ def evaluate_lengths(
     train_lengths: Sequence[int],
     max_tokens_per_batch: int = 16384,
 ) -> list[Row]:
-    """One row per length, three where the task says where its evidence lies, one for each way to see a test that is a
+    """One row per length, five where the task says where its evidence lies, one for each way to see a test that is a
     whole (`Task.whole_test`; `count` does not apply to it).
 
     Columns: split, protocol, length, stratum, n (sequences), n_tokens (answer symbols), token_accuracy (the end
@@ -49,8 +49,9 @@ def evaluate_lengths(
     protocol: "parallel" where the model reads none of its answers (an encoder, a single label, answers at the
     inputs), "teacher_forced" for a prefix-stable decoder (exact match is then the greedy one), else "greedy":
     accuracies of what was really decoded, loss still teacher-forced.
-    stratum: "all"; "evidence_inside", evidence at an input position below the longest of `train_lengths`;
-    "evidence_outside". An empty stratum has n = 0 and None for its figures, as has a length that the encoding
+    stratum: "all"; "evidence_inside", evidence at an input position below the longest of `train_lengths`, and
+    "evidence_outside"; "distance_inside", fewer symbols than that between the evidence and the end of the input, and
+    "distance_outside". An empty stratum has n = 0 and None for its figures, as has a length that the encoding
     cannot represent, which is flagged "not_defined" and stops none of the others.
 
     `max_tokens_per_batch` bounds memory and nothing else. Raises ValueError for a length the task does not have.
@@ -105,7 +106,7 @@ def _one_set(
 ) -> list[Row]:
     """The rows of one set of items of one length, all of them in the stratum `name`."""
     protocol = protocol_of(model, layout)
-    strata = _strata(examples.evidence, longest_trained) if name == "all" else {name: _everything(examples)}
+    strata = _strata(examples, longest_trained) if name == "all" else {name: _everything(examples)}
     head = {"split": "test", "protocol": protocol, "length": length}
     batch = layout(examples, "test", length)
     flags = flags_of(model, batch, layout.spans(length), length, length > longest_trained)
@@ -147,14 +148,20 @@ def _everything(examples: Examples) -> np.ndarray:
     return np.ones(len(examples), dtype=bool)
 
 
-def _strata(evidence: np.ndarray, longest_trained: int) -> dict[str, np.ndarray]:
-    everything = np.ones(len(evidence), dtype=bool)
-    if not (evidence >= 0).any():
-        return {"all": everything}
+def _strata(examples: Examples, longest_trained: int) -> dict[str, np.ndarray]:
+    """Where the evidence lies, counted from the front (its position) and from the end of the input (its distance)."""
+    known = examples.evidence >= 0
+    if not known.any():
+        return {"all": _everything(examples)}
+    inside, near = (
+        places < longest_trained for places in (examples.evidence, examples.lengths - 1 - examples.evidence)
+    )
     return {
-        "all": everything,
-        "evidence_inside": (evidence >= 0) & (evidence < longest_trained),
-        "evidence_outside": evidence >= longest_trained,
+        "all": _everything(examples),
+        "evidence_inside": known & inside,
+        "evidence_outside": known & ~inside,
+        "distance_inside": known & near,
+        "distance_outside": known & ~near,
     }
 
 

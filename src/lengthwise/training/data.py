@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -21,6 +23,9 @@ from lengthwise.keyed import philox
 from lengthwise.tasks.contract import Examples, Task
 from lengthwise.tasks.items import validation_items
 from lengthwise.tasks.layout import Layout
+
+_BLOCK_ROWS = 2048
+"""Examples made at once at most."""
 
 VALIDATION_ROWS = 512
 """Validation sequences in one forward pass, over all ranks together: bounds memory, changes no figure."""
@@ -66,9 +71,26 @@ def global_examples(
     task: Task, *, lengths: Sequence[int], batch_size: int, data_seed: int, split: str, step: int
 ) -> Examples:
     """The `batch_size` examples of one optimizer step, each of a length drawn uniformly from `lengths`."""
-    stream = philox("batch", split, data_seed, step)
-    drawn = stream.choice(lengths, size=batch_size)
-    return task.generate(drawn, stream, split)
+    if task.block == 1:
+        return _drawn(task, philox("batch", split, data_seed, step), lengths, batch_size, split)
+    steps = max(1, min(task.block, _BLOCK_ROWS // batch_size))
+    index, place = divmod(step, steps)
+    made = _block(task, tuple(lengths), batch_size * steps, data_seed, split, index)
+    return made.rows(slice(place * batch_size, (place + 1) * batch_size))
+
+
+def _drawn(
+    task: Task, stream: np.random.Generator, lengths: Sequence[int], size: int, split: str
+) -> Examples:
+    return task.generate(stream.choice(lengths, size=size), stream, split)
+
+
+@lru_cache(maxsize=2)
+def _block(
+    task: Task, lengths: tuple[int, ...], size: int, data_seed: int, split: str, index: int
+) -> Examples:
+    """The examples of several steps that follow one another."""
+    return _drawn(task, philox("batches", split, data_seed, index), lengths, size, split)
 
 
 def check_divides(batch_size: int, world: int, accumulate: int) -> None:
