@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import hydra.utils
@@ -13,7 +13,7 @@ from pytorch_lightning.utilities.exceptions import MisconfigurationException
 from lengthwise.components import check_components
 from lengthwise.errors import ConfigError
 from lengthwise.nn import PositionEncoding, Transformer
-from lengthwise.positions import Sequential
+from lengthwise.positions import Positions, Sequential
 from lengthwise.runs import component_name
 from lengthwise.tasks import Layout, Task, bin_lengths
 from lengthwise.training.data import check_divides
@@ -96,8 +96,10 @@ def build_layout(config: dict[str, Any], task: Task) -> Layout:
     Raises ConfigError where task, model and readout do not go together.
     """
     shape = shape_of(config)
+    rule = build("positions", config["positions"])
+    other = config["evaluation"]["positions"]
     try:
-        layout = Layout(task, shape, config["readout"], build("positions", config["positions"]))
+        layout = Layout(task, shape, config["readout"], rule, build("positions", other) if other else None)
     except ValueError as error:
         raise ConfigError(f"task={task.name} model={shape} readout={config['readout']}: {error}") from error
     for part, training in (("data", True), ("evaluation", False)):
@@ -106,11 +108,12 @@ def build_layout(config: dict[str, Any], task: Task) -> Layout:
             try:
                 layout.check_numbers(length, training=training)
             except ValueError as error:
-                upto = f"{part}.bins" if length in longest else f"{part}.lengths"
-                raise ConfigError(
-                    f"positions={component_name(config['positions'])}: {error} ({upto} up to "
-                    f"{max(longest if length in longest else config[part]['lengths'])})"
-                ) from error
+                listed = config[part]["lengths"]
+                upto = f"{part}.lengths up to {max(listed)}"
+                if length not in listed:
+                    upto = f"evaluation.bins up to {max(longest)}"
+                chosen = config["positions"] if training or not other else other
+                raise ConfigError(f"positions={component_name(chosen)}: {error} ({upto})") from error
     return layout
 
 
@@ -135,7 +138,8 @@ def build_model(config: dict[str, Any], layout: Layout) -> Transformer:
                 seed=config["init_seed"],
             )
     except (ValueError, TypeError) as error:
-        chosen = ", ".join(f"{slot}={option_of(config[slot])}" for slot in ("pe", "attention", "norm"))
+        slots = ("pe", "attention", "norm") if isinstance(layout.rule, Sequential) else ("pe", "positions")
+        chosen = ", ".join(f"{slot}={option_of(config[slot])}" for slot in slots)
         raise ConfigError(f"model={shape_of(config)} ({chosen}): {error}") from error
     _check_numbers(config, layout, model)
     return model
@@ -147,18 +151,28 @@ def _check_numbers(config: dict[str, Any], layout: Layout, model: Transformer) -
     needed = max(_longest(layout.spans(n, training=True) for n in config["data"]["lengths"]))
     if model.max_length is not None and needed > model.max_length:
         raise ConfigError(
-            f"{chosen} attention={component_name(config['attention'])}: the model has {model.max_length} "
-            f"positions, and data.lengths up to {max(config['data']['lengths'])} need {needed}"
+            f"{chosen} attention={component_name(config['attention'])}: the model has {model.max_length} positions, "
+            f"and training needs {needed} of them (data.lengths up to {max(config['data']['lengths'])}, numbered by "
+            f"positions={component_name(config['positions'])})"
         )
     encodings = [module for module in model.modules() if isinstance(module, PositionEncoding)]
-    if not isinstance(layout.rule, Sequential) and not any(e.reads_positions for e in encodings):
-        raise ConfigError(f"{chosen}: this encoding reads no position numbers; use positions=sequential")
-    if not layout.rule.whole and any(e.whole_numbers for e in encodings):
-        raise ConfigError(
-            f"{chosen}: this encoding is defined for whole numbers only; use positions=randomized, or another pe"
-        )
-    if not layout.rule.supplied and any(e.needs_supplied for e in encodings):
-        raise ConfigError(f"{chosen}: this encoding is meant for the task's own numbers; use positions=task")
+    for rule in (layout.rule, layout.test_rule):
+        if reason := _clash(rule, encodings):
+            raise ConfigError(f"{chosen}: {reason}")
+
+
+def _clash(rule: Positions, encodings: Sequence[PositionEncoding]) -> str | None:
+    """Why `rule` and the model's encodings make no sense together, or None."""
+    counted = isinstance(rule, Sequential)
+    if not counted and not any(e.reads_positions for e in encodings):
+        return "this encoding reads no position numbers; use positions=sequential"
+    if not counted and any(e.needs_counted for e in encodings):
+        return "this encoding is defined for positions that are counted, 0…N-1; use positions=sequential"
+    if not rule.whole and any(e.whole_numbers for e in encodings):
+        return "this encoding is defined for whole numbers only; use positions=randomized, or another pe"
+    if not rule.supplied and any(e.needs_supplied for e in encodings):
+        return "this encoding is meant for the task's own numbers; use positions=task"
+    return None
 
 
 def _longest(positions: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -184,6 +198,11 @@ def refuse_training(config: dict[str, Any], model: Transformer, *, hardware: boo
 
     Raises ConfigError; nothing has been written or deleted by then.
     """
+    if other := config["evaluation"]["positions"]:
+        raise ConfigError(
+            f"evaluation.positions={component_name(other)}: a finished run is tested with other numbers by evaluate.py;"
+            " in training, positions.at_test says what the run's own test has"
+        )
     build("schedule", config["schedule"])
     trainer = config["trainer"]
     options = TrainerOptions(**(trainer if hardware else trainer | _ANY_MACHINE))

@@ -11,6 +11,7 @@ import difflib
 import math
 import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
@@ -237,12 +238,16 @@ def _schema_keys(schema: type, prefix: str) -> Iterator[str]:
 def _option_keys() -> Iterator[str]:
     for slot in SLOTS:
         for path in option_files(slot).values():
-            try:
-                node: Any = OmegaConf.load(path)
-                node = node.get(slot, node)
-                yield from (f"{slot}.{key}" for key in node if key not in HYDRA_KEYS)
-            except Exception:  # a file that is no option's: whoever chooses it is told
-                continue
+            yield from (f"{slot}.{key}" for key in _options_in(path, slot))
+
+
+def _options_in(path: Path, slot: str) -> list[str]:
+    """What the option of `slot` in this file can be told."""
+    try:
+        node: Any = OmegaConf.load(path)
+        return [key for key in node.get(slot, node) if key not in HYDRA_KEYS]
+    except Exception:  # a file that is no option's: whoever chooses it is told
+        return []
 
 
 def hint(path: str, candidates: Sequence[str] | None = None) -> str:
@@ -279,7 +284,7 @@ def explain(error: Exception) -> str:
         key = found.group(1)
         if cause is not None and "not in struct" not in str(cause) and "Key" not in str(cause):
             return f"{key}: {first_line(cause)}"
-        return f"{key}: there is no such key.{hint(key)}"
+        return f"{key}: {_elsewhere(key) or f'there is no such key.{hint(key)}'}"
     if "Ambiguous value for argument" in text:
         key, _, value = text.split("'")[1].partition("=")
         return f"{key}={value}: several values are a sweep, with -m; one list is written {key}=[{value}]"
@@ -292,6 +297,15 @@ def explain(error: Exception) -> str:
         key = getattr(cause, "full_key", None) or ""
         return f"{key}: {first_line(cause)}"
     return re.sub(r"\s*\n\s*", " ", text.split("\nSee https")[0]).strip()
+
+
+def _elsewhere(key: str) -> str | None:
+    """For an option that the chosen component does not have: which ones do."""
+    slot, _, option = key.partition(".")
+    if slot not in SLOTS or "." in option:
+        return None
+    owners = [name for name, path in option_files(slot).items() if option in _options_in(path, slot)]
+    return f"the chosen option of {slot} has no such key; {', '.join(owners)} would" if owners else None
 
 
 def first_line(error: BaseException) -> str:

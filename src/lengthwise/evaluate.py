@@ -95,8 +95,9 @@ def _tested_so(trained: dict[str, Any], given: dict[str, Any]) -> tuple[dict[str
 def _changed(trained: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
     """The options of the encoding, and of the rule of its numbers, that the test has and training had not."""
     changed = {}
-    for slot in ("pe", "positions"):
-        now, before = canonical(config[slot]), canonical(trained[slot])
+    nodes = {"pe": config["pe"], "positions": config["evaluation"]["positions"] or trained["positions"]}
+    for slot, node in nodes.items():
+        now, before = canonical(node), canonical(trained[slot])
         if different := {key: value for key, value in now.items() if value != before.get(key)}:
             changed[slot] = different
     return changed
@@ -130,22 +131,24 @@ def _preset(name: Any) -> dict[str, Any]:
 def _apply(trained: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     config = OmegaConf.create(deepcopy(trained))
     if "positions" in given:  # another rule, before its options
-        config.positions = compose([f"positions={given.pop('positions')}"])["positions"]
+        config.evaluation.positions = compose([f"positions={given.pop('positions')}"])["positions"]
     if "evaluation" in given:  # a preset, before what is said besides
         config.evaluation.update(_preset(given.pop("evaluation")))
     for key, value in given.items():
         slot, _, option = key.partition(".")
+        if slot == "positions" and not config.evaluation.positions:
+            config.evaluation.positions = config.positions
         if slot not in _ALLOWED or not option:
             raise ConfigError(
                 f"{key}={value}: a finished run can be tested with other options of evaluation, pe and positions only"
                 f"{hint(key, [f'evaluation.{name}' for name in trained['evaluation']])}"
             )
-        if (
-            slot != "evaluation" and option not in config[slot] and key not in INTRODUCED
-        ):  # some came after the run
-            options = [f"{slot}.{name}" for name in config[slot] if not name.startswith("_")]
-            takes = f"{option_of(config[slot])} takes {', '.join(options) or 'no options'}"
+        place = "evaluation.positions" if slot == "positions" else slot
+        node = OmegaConf.select(config, place)
+        if slot != "evaluation" and option not in node and key not in INTRODUCED:  # some came after the run
+            options = [f"{slot}.{name}" for name in node if not name.startswith("_")]
+            takes = f"{option_of(node)} takes {', '.join(options) or 'no options'}"
             raise ConfigError(f"{key}={value}: {takes}.{hint(key, options)}")
-        OmegaConf.update(config, key, value)
+        OmegaConf.update(config, f"{place}.{option}", value)
     plain: Any = OmegaConf.to_container(config)
     return check(plain)

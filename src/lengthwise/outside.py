@@ -48,7 +48,8 @@ def use(folder: str | os.PathLike[str], *, named: bool = True) -> None:
     if not place.is_dir():
         raise ConfigError(f"--config-dir {folder}: there is no such folder")
     _refuse_options(place)
-    _refuse_modules(place)
+    if named:  # else it is where a run's components lay, a working folder say, whose other files are nobody's business
+        _refuse_modules(place)
     _in_use[place] = named
     if str(place) not in sys.path:
         sys.path.append(str(place))

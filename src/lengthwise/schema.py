@@ -56,6 +56,7 @@ class Evaluation:
     lengths: Any = MISSING
     bins: Any = MISSING
     mean: Any = MISSING
+    positions: Any = MISSING
     count: int = _at_least(1)
     checkpoints: Any = MISSING
     batch_tokens: int = _at_least(1)

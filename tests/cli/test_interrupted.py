@@ -21,7 +21,8 @@ from support.wandb_file import WandbFile, read_wandb
 
 STEPS = 24
 COMMAND = [
-    *SMALL, "pe=learned", "model.dropout=0.1", "trainer.accumulate=2", f"trainer.max_steps={STEPS}",
+    *SMALL, "pe=learned", "positions=randomized", "positions.range=64", "model.dropout=0.1", "trainer.accumulate=2",
+    f"trainer.max_steps={STEPS}",
     "trainer.log_every=1", "trainer.validate_every=5", "trainer.checkpoint_every=4", "schedule.warmup_steps=4",
     "data.validation_size=32", "evaluation.count=16", "evaluation.lengths=[4,10,14]", "evaluation.symmetry_draws=2",
     "+callbacks.stop._target_=support.interrupting.Signalling",

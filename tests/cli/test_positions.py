@@ -34,6 +34,24 @@ from support.commandline import QUICK
             "max_length=64 is less than the 1024 positions",
         ),
         (
+            ["pe=unit_interval", "positions=offset"],
+            "this encoding is defined for positions that are counted, 0…N-1",
+        ),
+        (["positions=offset", "positions.range=99999999999"], "must be at least 1 and at most 16777216"),
+        (["positions=randomized", "positions.range=100000"], "must be at least 1 and at most 65536"),
+        (
+            ["positions.range=7"],
+            "the chosen option of positions has no such key; floats, offset, randomized would",
+        ),
+        (
+            ["task=copy", "model=decoder", "pe=abacus", "pe.max_length=5", "positions=task"],
+            "the model has 5 positions, and training needs",
+        ),
+        (
+            ["pe=learned", "+positions@evaluation.positions=offset"],
+            "is tested with other numbers by evaluate.py",
+        ),
+        (
             ["positions=ofset"],
             "positions=ofset: no such option; options: floats, offset, randomized, sequential, task",
         ),
@@ -68,6 +86,20 @@ def test_a_finished_run_is_tested_with_another_rule(run, tmp_path: Path) -> None
     result = run("evaluate", f"run={trained}", "positions.range=4")
     assert result.code == 2
     assert "range=4 has too few numbers" in result.err
+
+
+def test_another_rule_in_the_test_leaves_the_model_as_it_was_trained(run, tmp_path: Path) -> None:
+    """The run's own test counts from 0, as `positions=sequential`: what training has shown stays what it was."""
+    assert run("train", *QUICK, "pe=learned", "positions=offset", "positions.range=64").code == 0
+    (trained,) = (tmp_path / "outputs" / "runs").iterdir()
+    figures = ("length", "loss", "token_accuracy", "flags")
+    own = [[row[name] for name in figures] for row in rows(trained / "length.csv")]
+    assert {flags for *_, flags in own} == {""}
+    asked = [f"run={trained}", "positions=sequential", "pe.beyond=clamp", "evaluation.lengths=[6,12]"]
+    assert run("evaluate", *asked).code == 0
+    added = [row for row in rows(trained / "length.csv") if row["evaluation_id"] != "trained"]
+    # nothing is clamped: all 64 positions were trained, by the rule of the training
+    assert [[row[name] for name in figures] for row in added] == [row for row in own if row[0] in ("6", "12")]
 
 
 def test_a_run_from_before_there_was_the_slot(run, tmp_path: Path) -> None:

@@ -1067,6 +1067,21 @@ POSITIONS = [
         f"{NUMBERED}::test_flags_say_which_numbers_training_has_shown",
     ),
     Fault(
+        "another rule in the test changes what training has shown",
+        "evaluate.py",
+        """config.evaluation.positions = compose([f"positions={given.pop('positions')}"])["positions"]""",
+        """config.positions = compose([f"positions={given.pop('positions')}"])["positions"]""",
+        "tests/cli/test_positions.py::test_another_rule_in_the_test_leaves_the_model_as_it_was_trained",
+    ),
+    Fault(
+        "encodings that count positions take any numbers",
+        "build.py",
+        "if not counted and any(e.needs_counted for e in encodings):",
+        "if False:",
+        "tests/cli/test_positions.py::test_what_makes_no_sense_is_one_message[arguments6-this encoding is defined for "
+        "positions that are counted, 0…N-1]",
+    ),
+    Fault(
         "uneven numbers are declared to keep a reversal",
         "evaluation/verdict.py",
         'if uneven and "permutation" not in symmetries',

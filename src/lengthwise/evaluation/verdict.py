@@ -41,7 +41,7 @@ def kept(model: Any, layout: Any) -> frozenset[str]:
     Read backwards, a sequence has the same distances only if these are even; where order changes nothing, none matters.
     """
     symmetries: frozenset[str] = model.symmetries
-    uneven = not layout.rule.in_test().evenly_spaced
+    uneven = not layout.test_rule.evenly_spaced
     return symmetries - {"reversal"} if uneven and "permutation" not in symmetries else symmetries
 
 

@@ -20,10 +20,12 @@ class Drawn(Positions):
     """
 
     draws = True
+    most: int = 1 << 24
+    """The longest range."""
 
     def __init__(self, range: int, per: Per, at_test: AtTest) -> None:
-        if range < 1:
-            raise ValueError(f"range={range} must be at least 1")
+        if not 1 <= range <= self.most:
+            raise ValueError(f"range={range} must be at least 1 and at most {self.most}")
         self.range = range
         self.per = one_of("per", per, ("sample", "batch"))
         self.at_test = one_of("at_test", at_test, ("same", "sequential"))

@@ -24,6 +24,7 @@ class Randomized(Drawn):
     """
 
     evenly_spaced = False
+    most = 1 << 16  # each number of the range gets a random key
 
     def __init__(self, *, range: int = 1024, per: Per = "sample", at_test: AtTest = "same") -> None:
         super().__init__(range, per, at_test)

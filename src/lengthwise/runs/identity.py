@@ -55,6 +55,7 @@ _LATER = {key: INTRODUCED[key] for key in ("positions",)} | {
     "run.components": None,
     "evaluation.bins": [],
     "evaluation.mean": None,
+    "evaluation.positions": None,
 }
 """As `INTRODUCED`, the keys that every configuration has by now, whatever its components."""
 

@@ -47,7 +47,7 @@ class Layout:
     readout says where a single answer is read. Only an encoder has the choice; a decoder reads at the end. "end" is
     accepted everywhere, as the default; `layout.readout` is None where nothing is read from one place.
 
-    rule: numbers the positions in training; the test goes by ``rule.in_test()``.
+    rule: numbers the positions in training; test_rule: in the test, ``rule.in_test()`` unless another is given.
 
     input_start:    position of the first input symbol (in `batch.source` for an encoder_decoder).
     autoregressive: earlier answer symbols are inputs, so that decoding has to go symbol by symbol.
@@ -57,7 +57,12 @@ class Layout:
     """
 
     def __init__(
-        self, task: Task, shape: str = "encoder", readout: str = "end", rule: Positions | None = None
+        self,
+        task: Task,
+        shape: str = "encoder",
+        readout: str = "end",
+        rule: Positions | None = None,
+        test_rule: Positions | None = None,
     ) -> None:
         if shape not in SHAPES:
             raise ValueError(f"shape={shape!r} is unknown; use one of {', '.join(SHAPES)}")
@@ -69,12 +74,9 @@ class Layout:
             )
         self.task, self.shape = task, shape
         self.rule = rule or Sequential()
-        if self.rule.supplied and self.rule.kind not in task.number_kinds:
-            has = ", ".join(task.number_kinds)
-            raise ValueError(
-                f"task {task.name} gives no position numbers of the kind {self.rule.kind!r}"
-                + (f"; it has {has}" if has else " at all; use another option of the slot positions")
-            )
+        self.test_rule = (test_rule or self.rule).in_test()
+        for one in (self.rule, self.test_rule):
+            _check_supplied(task, one)
         self.readout = _resolve_readout(task, shape, readout)
         self.vocabulary = Vocabulary(task.symbols)
         single = task.answer_format == "label"
@@ -109,13 +111,13 @@ class Layout:
 
     def spans(self, length: int, *, training: bool = False) -> tuple[int, ...]:
         """As `positions`, the numbers that these positions may have: all lie below."""
-        rule = self.rule if training else self.rule.in_test()
+        rule = self.rule if training else self.test_rule
         highest = self.task.highest_number(length, rule.kind) if rule.supplied else None
         return tuple(rule.span(count, highest) for count in self.positions(length))
 
     def check_numbers(self, length: int, *, training: bool = False) -> None:
         """Raises ValueError where there are too few numbers for sequences of `length` input symbols."""
-        rule = self.rule if training else self.rule.in_test()
+        rule = self.rule if training else self.test_rule
         for count in self.positions(length):
             rule.check(count)
 
@@ -145,7 +147,7 @@ class Layout:
     def __call__(self, examples: Examples, *key: Key) -> Batch:
         """The batch of `examples` as the test sees it; numbers that the rule draws are named by `key` (and by the task)
         alone."""
-        return numbered(self, self._laid_out(examples), examples, self.rule.in_test(), key)
+        return numbered(self, self._laid_out(examples), examples, self.test_rule, key)
 
     def training_batch(self, examples: Examples, *key: Key) -> Batch:
         """The batch of `examples` as training sees it; `key` names what is drawn, and so must be new at each step."""
@@ -241,6 +243,16 @@ class Layout:
         if self.ends or self._closes_slots:
             targets[np.arange(len(targets)), starts + examples.answer_lengths] = self.vocabulary.eos
         return targets
+
+
+def _check_supplied(task: Task, rule: Positions) -> None:
+    """Raises ValueError where `rule` wants numbers that the task does not have."""
+    if rule.supplied and rule.kind not in task.number_kinds:
+        has = ", ".join(task.number_kinds)
+        raise ValueError(
+            f"task {task.name} gives no position numbers of the kind {rule.kind!r}"
+            + (f"; it has {has}" if has else " at all; use another option of the slot positions")
+        )
 
 
 def _resolve_readout(task: Task, shape: str, readout: str) -> str | None:

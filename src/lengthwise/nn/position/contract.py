@@ -190,6 +190,8 @@ class PositionEncoding(nn.Module):
     """It uses position numbers at all (content alone, and the order in memory, do for some)."""
     whole_numbers: bool = False
     """It is defined for whole numbers only (tables, bits, buckets)."""
+    needs_counted: bool = False
+    """It is defined for positions that are counted, 0…N-1."""
     needs_supplied: bool = False
     """It is meant for numbers that the task gives."""
     uniform_shift: bool = False

@@ -74,6 +74,7 @@ class PositionStack(PositionEncoding):
         self.needs_bidirectional = any(p.needs_bidirectional for p in parts)
         self.reads_positions = any(p.reads_positions for p in parts)
         self.whole_numbers = any(p.whole_numbers for p in parts)
+        self.needs_counted = any(p.needs_counted for p in parts)
         self.needs_supplied = any(p.needs_supplied for p in parts)
         self.max_length = min((p.max_length for p in parts if p.max_length is not None), default=None)
         limits = [p.distinct_until for p in parts]

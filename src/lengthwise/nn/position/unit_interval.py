@@ -18,6 +18,7 @@ class UnitInterval(DirectionEncoding):
 
     prefix_stable = False
     needs_bidirectional = True
+    needs_counted = True
     paper = "Bishop & Bishop 2024, Deep Learning, ch. 12"
 
     def scalars(self, numbers: Tensor, context: Context, dtype: torch.dtype) -> Tensor:
