@@ -33,9 +33,10 @@ from support.commandline import QUICK
             ["pe=learned", "pe.max_length=64", "positions=offset"],
             "max_length=64 is less than the 1024 positions",
         ),
-        (
+        pytest.param(
             ["pe=unit_interval", "positions=offset"],
             "this encoding is defined for positions that are counted, 0…N-1",
+            id="counted",
         ),
         (["positions=offset", "positions.range=99999999999"], "must be at least 1 and at most 16777216"),
         (["positions=randomized", "positions.range=100000"], "must be at least 1 and at most 65536"),

@@ -1078,8 +1078,7 @@ POSITIONS = [
         "build.py",
         "if not counted and any(e.needs_counted for e in encodings):",
         "if False:",
-        "tests/cli/test_positions.py::test_what_makes_no_sense_is_one_message[arguments6-this encoding is defined for "
-        "positions that are counted, 0…N-1]",
+        "tests/cli/test_positions.py::test_what_makes_no_sense_is_one_message[counted]",
     ),
     Fault(
         "uneven numbers are declared to keep a reversal",
