@@ -39,7 +39,7 @@ def build(slot: str, node: dict[str, Any], **supplied: Any) -> Any:
     """
     try:
         return hydra.utils.instantiate(node, _convert_="all", **supplied)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = error.__cause__ or error
         raise ConfigError(f"slot {slot}, option {option_of(node)}: {reason}") from error
 

@@ -22,7 +22,7 @@ from lengthwise.build import build_parts
 from lengthwise.config import parse_values
 from lengthwise.console import say
 from lengthwise.errors import ConfigError, RunError
-from lengthwise.evaluate import tested_so
+from lengthwise.evaluate import TESTABLE, tested_so
 from lengthwise.evaluation import symmetry
 from lengthwise.evaluation.axes import AXES, evaluate_axes, refusal
 from lengthwise.evaluation.claims import broken, claims, findings, module_claims, undeclared
@@ -31,8 +31,8 @@ from lengthwise.evaluation.sample import Sample, task_sample
 from lengthwise.nn import Transformer
 from lengthwise.pipeline import prepare, start_of
 from lengthwise.report.certificate import print_axes, print_certificate
-from lengthwise.runs import RunFolder, Table, find_run, parse_lengths, record_start
-from lengthwise.runs.atomic import write_atomic
+from lengthwise.runs import RunFolder, Table, find_run, parse_lengths, read_table, record_start
+from lengthwise.runs.atomic import check_target, write_atomic
 from lengthwise.runs.tables import AXES_COLUMNS, AXES_KEY
 from lengthwise.runs.tested import TRAINED, symmetry_length
 from lengthwise.sweeping import composer_of, hydra_words, parse
@@ -47,7 +47,6 @@ _KEYS = {
     "sequences": None, "draws": None, "layers": "false", "strict": "false", "csv": None, "axes": None,
     "lengths": None, "count": None,
 }  # fmt: skip
-_TEST_OPTIONS = ("evaluation", "pe", "positions")
 _MODULE_LENGTH, _SEQUENCES, _DRAWS = 10, 8, 8
 
 
@@ -80,6 +79,7 @@ def certify(arguments: Sequence[str]) -> int:
     layers, strict = _boolean(given, "layers"), _boolean(given, "strict")
     subject = _subject(given, rest)
     axes, lengths, count, left_out = _axes(given, subject)
+    _check_files(given, subject)
     with _without_warnings(symmetry.log):  # what is not defined has its line in the table
         rows = symmetry.certify(
             subject.model,
@@ -125,7 +125,7 @@ def _split(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     if given["run"] and given["module"]:
         raise ConfigError(f"run={given['run']} module={given['module']}: certify one of them")
     if given["run"] or given["module"]:
-        options = _TEST_OPTIONS if given["run"] else ()
+        options = TESTABLE if given["run"] else ()
         odd = [text for text in rest if text.partition("=")[0].partition(".")[0] not in options]
         parse_values(odd, _KEYS)  # names the keys there are
     if given["axes"] and not given["run"]:
@@ -138,6 +138,17 @@ def _split(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         if given[key] and not given[needs]:
             raise ConfigError(f"{key}={given[key]} goes with {needs}=, which is not given")
     return given, rest
+
+
+def _check_files(given: dict[str, Any], subject: Subject) -> None:
+    """Raises ConfigError or RunError where what is to be written could not be."""
+    if given["csv"]:
+        check_target(Path(given["csv"]), f"csv={given['csv']}")
+    if given["axes"]:
+        assert subject.folder is not None
+        with subject.folder.claim():
+            read_table(subject.folder.axes_csv)
+            check_target(subject.folder.axes_csv, str(subject.folder.axes_csv))
 
 
 def _subject(given: dict[str, Any], rest: list[str]) -> Subject:
@@ -214,13 +225,8 @@ def _axes(given: dict[str, Any], subject: Subject) -> tuple[list[str], list[int]
     if not given["axes"]:
         return [], [], 0, []
     assert subject.task is not None and subject.layout is not None
-    asked = given["axes"].strip("[]").split(",")
-    axes = list(AXES) if asked == ["all"] else asked
-    reasons = {axis: refusal(axis, subject.task, subject.layout) for axis in axes}
-    if asked == ["all"]:
-        axes = [axis for axis in axes if reasons[axis] is None]
-    elif any(reasons.values()):
-        raise ConfigError(f"axes={given['axes']}: {next(filter(None, reasons.values()))}")
+    asked = [name.strip() for name in given["axes"].strip("[]").split(",")]
+    axes = list(AXES) if asked == ["all"] else list(dict.fromkeys(asked))
     config = subject.config
     lengths = config["evaluation"]["lengths"]
     longest = max(config["data"]["lengths"])
@@ -237,6 +243,12 @@ def _axes(given: dict[str, Any], subject: Subject) -> tuple[list[str], list[int]
             f"axes={given['axes']}: none of the lengths {lengths} is longer than the trained {longest}; give some with "
             "lengths=[…]"
         )
+    reached = (longest, *(length for length in lengths if length > longest))
+    reasons = {axis: refusal(axis, subject.task, subject.layout, reached) for axis in axes}
+    if asked == ["all"]:
+        axes = [axis for axis in axes if reasons[axis] is None]
+    if not axes or (asked != ["all"] and any(reasons.values())):
+        raise ConfigError(f"axes={given['axes']}: {next(filter(None, reasons.values()))}")
     left_out = [reason for reason in reasons.values() if reason is not None]
     return axes, list(lengths), _count(given, "count", config["evaluation"]["count"]), left_out
 

@@ -69,7 +69,14 @@ def _show(arguments: list[str], options: Any) -> int:
     axes = composer_of(options).axes(options.overrides)
     first = {text: values[0] for text, values in axes.items() if values}
     os.environ["HYDRA_FULL_ERROR"] = "1"  # so that errors reach us as exceptions
-    own, sys.argv = sys.argv, [sys.argv[0], *(first.get(text, text) for text in arguments if text != "-m")]
+    flags, left = [], list(options.overrides)
+    for text in arguments:
+        if text in left:
+            left.remove(text)
+        elif text not in ("-m", "--multirun"):
+            flags.append(text)
+    words = [first.get(text, text) for text in options.overrides]
+    own, sys.argv = sys.argv, [sys.argv[0], *words, *flags]  # Hydra wants them together
     try:
         hydra.main(config_path=str(conf_dir()), config_name=CONFIG_NAME, version_base="1.3")(
             lambda config: None

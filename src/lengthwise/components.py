@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import traceback
 import types
@@ -10,7 +9,7 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
-from lengthwise import outside
+from lengthwise import edited, outside
 from lengthwise.config import HYDRA_KEYS, SLOTS, hint, short
 from lengthwise.errors import ConfigError
 
@@ -81,20 +80,20 @@ def _check_component(slot: str, node: dict[str, Any], supplied: set[str]) -> Non
 
 
 def locate(slot: str, target: str) -> Any:
-    """The class or function at the dotted path `target`.
+    """The class or function at the dotted path `target`, of the source that there is now.
 
     Raises ConfigError naming the slot when the module or the name does not exist.
     """
     module, _, name = target.rpartition(".")
     try:
-        return getattr(importlib.import_module(module), name)
+        return getattr(edited.import_module(module), name)
     except (ImportError, ValueError) as error:
         raise ConfigError(
             f"{slot}._target_={target}: cannot import {module or target!r} ({error}){_searched(module)}"
         ) from error
     except AttributeError as error:
         raise ConfigError(f"{slot}._target_={target}: {module} has no {name!r}") from error
-    except Exception as error:  # in somebody's file
+    except (Exception, SystemExit) as error:  # in somebody's file
         where = [
             frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename
         ]

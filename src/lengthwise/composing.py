@@ -44,10 +44,14 @@ def compose(
 ) -> dict[str, Any]:
     """The checked configuration for `overrides`, as plain containers; the library's way in.
 
-    config_dir: a folder with options and components of your own, which this process then looks into for good.
-    Raises ConfigError as the command line would.
+    config_dir: a folder with options and components of your own. It is looked into until a call names another; a
+    configuration notes where its components lie (``run.components``) and can be trained after that too.
+    Raises ConfigError as the command line would; the folder is then not kept.
     """
-    return Composer(search=[] if config_dir is None else [os.fspath(config_dir)])(overrides)
+    with outside.kept_if_right():
+        if config_dir is not None:
+            outside.use(config_dir, stays=False)
+        return Composer()(overrides)
 
 
 class Composer:

@@ -24,7 +24,8 @@ from lengthwise.runs import RunFolder, find_run, record_start
 from lengthwise.runs.identity import INTRODUCED, canonical
 from lengthwise.runs.tested import TRAINED
 
-_ALLOWED = ("evaluation", "pe", "positions")
+TESTABLE = ("evaluation", "pe", "positions")
+"""The slots whose options a finished run can be tested with."""
 
 
 class Tested(NamedTuple):
@@ -138,7 +139,7 @@ def _apply(trained: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
         slot, _, option = key.partition(".")
         if slot == "positions" and not config.evaluation.positions:
             config.evaluation.positions = config.positions
-        if slot not in _ALLOWED or not option:
+        if slot not in TESTABLE or not option:
             raise ConfigError(
                 f"{key}={value}: a finished run can be tested with other options of evaluation, pe and positions only"
                 f"{hint(key, [f'evaluation.{name}' for name in trained['evaluation']])}"

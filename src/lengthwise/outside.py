@@ -24,7 +24,8 @@ ENTRY_POINTS = "lengthwise.conf"
 """The group of entry points through which a package offers options."""
 
 _FLAGS = ("--config-dir", "-cd")
-_in_use: dict[Path, bool] = {}  # folder -> whether it was asked for by name
+_in_use: dict[Path, bool] = {}  # folder -> whether it stays
+_on_path: set[Path] = set()  # those that we have put on sys.path
 _warned: set[str] = set()
 
 
@@ -35,39 +36,84 @@ class Package(NamedTuple):
     folder: Path
 
 
-def use(folder: str | os.PathLike[str], *, named: bool = True) -> None:
-    """Look for options and their classes in `folder` too, for as long as this process lives (or `restored` says).
+def use(folder: str | os.PathLike[str], *, named: bool = True, stays: bool = True) -> None:
+    """Look for options and their classes in `folder` too, until `restored` ends.
 
-    named: somebody asked for it, so that a run's own record need not (`use_again`).
-    Raises ConfigError where it is not there, and for a name in it that another option or module has.
+    named: somebody asked for it.  stays: for all of a command, so that a run's own record need not (`use_again`); one
+    that does not takes the place of the one before it that does not.
+    Raises ConfigError where it is not there, and for a name in it that another option or module has; what was in use
+    before then still is.
     """
     place = Path(os.path.abspath(folder))
-    if place in _in_use:
-        _in_use[place] |= named
-        return
     if not place.is_dir():
         raise ConfigError(f"--config-dir {folder}: there is no such folder")
-    _refuse_options(place)
-    if named:  # else it is where a run's components lay, a working folder say, whose other files are nobody's business
-        _refuse_modules(place)
-    _in_use[place] = named
+    with kept_if_right():
+        if not stays:
+            for other in [other for other, kept in _in_use.items() if not kept and other != place]:
+                _drop(other)
+        if place in _in_use:
+            _in_use[place] |= stays
+            return
+        _refuse_options(place)
+        if named:  # else a run's components lay there, in a working folder say, whose other files are nobody's business
+            _refuse_modules(place)
+        _add(place, stays)
+
+
+def _add(place: Path, stays: bool) -> None:
+    _in_use[place] = stays
     if str(place) not in sys.path:
+        _on_path.add(place)
         sys.path.append(str(place))
 
 
-def use_again(folder: str | None) -> None:
-    """As `use`, for the folder that a run has noted; the folders that were named come in its place.
+def _drop(place: Path) -> None:
+    """Forget the folder, and the modules that came from it."""
+    del _in_use[place]
+    if place in _on_path:
+        _on_path.remove(place)
+        if str(place) in sys.path:
+            sys.path.remove(str(place))
+        _forget_modules(place)
 
-    Raises ConfigError where it is gone.
+
+@contextlib.contextmanager
+def kept_if_right() -> Iterator[None]:
+    """Where something inside is refused, the folders that were in use before are in use again."""
+    before = dict(_in_use)
+    try:
+        yield
+    except ConfigError:
+        _back_to(before)
+        raise
+
+
+def _back_to(before: dict[Path, bool]) -> None:
+    for place in [place for place in _in_use if place not in before]:
+        _drop(place)
+    for place, stays in before.items():
+        if place in _in_use:
+            _in_use[place] = stays
+        else:
+            _add(place, stays)
+
+
+def use_again(folder: str | None) -> None:
+    """As `use`, for the folder that a run has noted; those that a command names come in its place, and where it is gone
+    any that is in use.
+
+    Raises ConfigError where it is gone and none is in use.
     """
     if folder is None or any(_in_use.values()):
         return
     if not Path(folder).is_dir():
+        if _in_use:
+            return
         raise ConfigError(
             f"run.components={folder}: the folder with this run's own components is not there any more; name where "
             "it is now with --config-dir DIR"
         )
-    use(folder, named=False)
+    use(folder, named=False, stays=False)
 
 
 def in_use() -> list[Path]:
@@ -78,17 +124,11 @@ def in_use() -> list[Path]:
 @contextlib.contextmanager
 def restored() -> Iterator[None]:
     """Afterwards the folders that were put to use inside, and the modules that came from them, are forgotten."""
-    before, path = dict(_in_use), list(sys.path)
+    before = dict(_in_use)
     try:
         yield
     finally:
-        gone = [place for place in _in_use if place not in before]
-        _in_use.clear()
-        _in_use.update(before)
-        for place in gone:
-            if str(place) not in path and str(place) in sys.path:
-                sys.path.remove(str(place))
-                _forget_modules(place)
+        _back_to(before)
 
 
 def _forget_modules(folder: Path) -> None:
@@ -115,18 +155,14 @@ def named_in(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def noted(targets: Sequence[str]) -> str | None:
-    """The folder, in use or the working folder, in which the first of these classes (dotted) from outside lies.
+    """The folder in which some of these classes (dotted) from outside lie: the first in use, or the working folder.
 
     None where all come with a package.
     """
     places = [*_in_use, Path.cwd()]
-    for target in targets:
-        if target.startswith(("lengthwise.", "torch.", "pytorch_lightning.")):
-            continue
-        found = sources.module_folder(target)
-        if found is not None and found in places:
-            return str(found)
-    return None
+    others = (t for t in targets if not t.startswith(("lengthwise.", "torch.", "pytorch_lightning.")))
+    found = {sources.module_folder(target) for target in others}
+    return next((str(place) for place in places if place in found), None)
 
 
 # -- installed packages

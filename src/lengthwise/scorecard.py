@@ -19,14 +19,14 @@ from lengthwise.composing import Composer
 from lengthwise.console import say
 from lengthwise.errors import ConfigError
 from lengthwise.evaluation import scorecard as measures
-from lengthwise.evaluation.card import MEASURES
+from lengthwise.evaluation.card import MEASURES, distinct_mismatch
 from lengthwise.evaluation.pictures import pictures
 from lengthwise.evaluation.position_codes import LAST, Subject, fill_empty_tables
 from lengthwise.nn import Decoder, Encoder, NoPosition, Transformer
 from lengthwise.pipeline import prepare
 from lengthwise.report.scorecard_page import write_page
 from lengthwise.report.scorecard_table import print_cards
-from lengthwise.runs.atomic import write_atomic
+from lengthwise.runs.atomic import check_target, write_atomic
 from lengthwise.sweeping import composer_of, hydra_words, parse
 
 DEFAULT_WIDTH = "model.width=128"
@@ -58,10 +58,13 @@ class Cell(NamedTuple):
 def scorecard(arguments: Sequence[str]) -> int:
     """Print the table, or with ``--json`` everything; write the page and what else is asked for.
 
-    Raises ConfigError for what is no encoding, no option or no size, and where no encoding at all is possible;
-    RunError where a file cannot be written.
+    Raises ConfigError for what is no encoding, no option or no size, for a file that cannot be written (all that before
+    anything is measured), and where no encoding at all is possible; RunError where writing a file fails.
     """
     own, words = _own(arguments)
+    for name in ("csv", "path"):
+        if own[name] and own[name] != DEFAULT_PAGE:  # whose folder is made
+            check_target(Path(own[name]), f"{name}={own[name]}")
     cells = cells_of(words)
     prepare(cells[0].config)
     found = list(_cards(cells, shape_given=any(word.startswith("model=") for word in words)))
@@ -77,9 +80,7 @@ def scorecard(arguments: Sequence[str]) -> int:
         write_page(Path(own["path"]), found, shown)
     cards = [{name: value for name, value in card.items() if name != "pictures"} for card in found]
     if own["csv"]:
-        path = Path(own["csv"])
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, _csv(cards).encode())
+        write_atomic(Path(own["csv"]), _csv(cards).encode())
     if own["json"]:
         say(json.dumps({**shown, "encodings": cards}, indent=1, ensure_ascii=False))
         return 0
@@ -208,6 +209,19 @@ def _card(cell: Cell, shape_given: bool) -> dict[str, Any]:
         subject, card.figures["positions_defined"], movable=card.figures["prefix_stable"] is not False
     )
     return {**head, "model": shape, **vars(card), "pictures": drawn}
+
+
+def wrong_distinct_until(node: dict[str, Any]) -> str | None:
+    """What the card of the encoding of the slot's `node` would say against its `distinct_until`; None where that holds,
+    or there is no card of it."""
+    config = {**Composer()([DEFAULT_WIDTH]), "pe": node}
+    try:
+        _, model, _ = _models(config, shape_given=False)
+        fill_empty_tables(model)
+        subject = Subject.of(model)
+    except ValueError:
+        return None
+    return distinct_mismatch(measures.measure_distinct(subject))
 
 
 def _models(config: dict[str, Any], shape_given: bool) -> tuple[str, Transformer, Transformer]:

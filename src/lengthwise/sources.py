@@ -87,7 +87,7 @@ def helpers(file: Path, base: Path) -> list[Path]:
 
     Of an installed module, those of its own package alone. Only what an ``import`` names is found.
     """
-    root = base / file.relative_to(base).parts[0] if _is_installed(base) else base
+    root = base / file.relative_to(base).parts[0] if is_installed(base) else base
     if not root.is_dir():
         return []
     found, waiting = {file}, [file]
@@ -99,7 +99,21 @@ def helpers(file: Path, base: Path) -> list[Path]:
     return sorted(found - {file})
 
 
-def _is_installed(folder: Path) -> bool:
+def counted(name: str) -> tuple[Path | None, list[Path]]:
+    """The folder in which the top module of the dotted `name` lies, and the files that it is made of: its own (all of a
+    package's where it is found in an ``__init__``), and those beside it that they import."""
+    file, base = source_file(name), module_folder(name)
+    if file is None:
+        return base, []
+    own = sorted(file.parent.rglob("*.py")) if file.name == "__init__.py" else [file]
+    beside = {path for one in own if base and one.is_relative_to(base) for path in helpers(one, base)} - set(
+        own
+    )
+    return base, [*own, *sorted(beside)]
+
+
+def is_installed(folder: Path) -> bool:
+    """Whether it is one where packages are installed, or Python's own."""
     paths = sysconfig.get_paths()
     places = {Path(paths[name]).resolve() for name in ("purelib", "platlib", "stdlib", "platstdlib")}
     return folder.resolve() in places or folder.name in ("site-packages", "dist-packages")

@@ -26,11 +26,11 @@ _HYDRA = re.compile(r"[+~]*hydra([./](launcher|sweeper)\b|\.searchpath\b)")
 
 
 def parse(arguments: list[str]) -> Any:
-    """By Hydra's own parser, so that flags and overrides are told apart as Hydra will.
+    """By Hydra's own parser, so that flags and overrides are told apart as Hydra will; in any order.
 
     Raises ConfigError for what cannot be parsed, and for keys of Hydra's own that would be ignored.
     """
-    options = get_args_parser().parse_args(arguments, namespace=Namespace(arguments=arguments))
+    options = get_args_parser().parse_intermixed_args(arguments, namespace=Namespace(arguments=arguments))
     refuse_lists(options.overrides)
     for text in hydra_words(options.overrides)[0]:
         if not _HYDRA.match(text):

@@ -121,7 +121,7 @@ Examples
                     (model.width is 128 here, the width of the textbooks' pictures, unless it or size= is given;
                     an encoding that needs a decoder is measured in one, others in an encoder, unless model= says so)
   path=FILE         the page with the pictures (default: outputs/scorecard.html; path=null writes none)
-  csv=FILE          every measured and declared figure, one row an encoding
+  csv=FILE          every measured and declared figure, one row an encoding (a file's folder must be there)
   --json            the same as JSON on standard output, instead of the table
 """
 
@@ -163,7 +163,7 @@ Of your own module
   length=N          input symbols (default: the longest training length); sequences=8 draws=8 likewise
   layers=true       each layer's hidden states too
   strict=true       exit code 1 also where something holds that is not declared
-  csv=FILE          every measured figure; --json prints all as JSON instead
+  csv=FILE          every measured figure (its folder must be there); --json prints all as JSON instead
 """
 
 

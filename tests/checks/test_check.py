@@ -17,12 +17,16 @@ from lengthwise.checks.tasks import check_task
 from lengthwise.checks.training import check_training
 from lengthwise.components import locate
 from lengthwise.composing import compose
+from lengthwise.evaluation.position_codes import Subject
+from lengthwise.evaluation.scorecard import measure
+from lengthwise.nn import Encoder
 from support import broken_components as broken
 from support.commandline import in_process
 
 MODEL_ROWS = [
-    "builds", "batch independence", "pad invariance", "causality", "not too strict", "equivariance", "reversal",
-    "shift", "history independence", "path agreement", "low precision", "declared facts", "gradients", "initial values",
+    "hooks", "builds", "batch independence", "pad invariance", "causality", "not too strict", "equivariance",
+    "reversal", "shift", "history independence", "path agreement", "low precision", "declared facts", "gradients",
+    "initial values",
 ]  # fmt: skip
 PARTS = [
     ("pe", "learned"), ("pe", "fire"), ("attention", "hard"), ("init", "normal"),
@@ -121,3 +125,70 @@ def test_the_optimizer_is_trained_and_resumed() -> None:
     ]  # fmt: skip
     assert failures(report) == {}
     assert torch.get_num_threads() == 1
+
+
+WRONG_HOOKS = {
+    broken.BiasOfOneHead: "hooks: bias returned (3, 3), wanted broadcastable to (B or 1, H, Nq, Nk) = (2, 4, 3, 3)",
+    broken.OneTensor: "hooks: rotate returned one Tensor, wanted two tensors, queries and keys, (B, H, N, K) = ",
+    broken.EmbedsNothing: "hooks: embed returned one NoneType, wanted (B, N, output_width) = (2, 3, 24)",
+    broken.NoEncoding: "hooks: NoEncoding is no PositionEncoding (lengthwise.nn.position.contract)",
+}
+
+
+@pytest.mark.parametrize("kind", WRONG_HOOKS, ids=lambda kind: kind.__name__)
+def test_what_a_hook_returns_is_the_one_failure(
+    tmp_path: Path, kind: type, few_heads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row that says what was wanted; the others do not repeat it in torch's words."""
+    (tmp_path / "conf" / "pe").mkdir(parents=True)
+    target = f"{kind.__module__}.{kind.__qualname__}"
+    (tmp_path / "conf" / "pe" / "wrong.yaml").write_text(f"_target_: {target}\n_partial_: true\n")
+    result = in_process(tmp_path, "check", "pe=wrong", "--config-dir", "conf")
+    said = " ".join(result.out.split())
+    assert result.code == 1
+    row, _, why = WRONG_HOOKS[kind].partition(": ")
+    assert f"{row} FAILED {why}" in said, result.out
+    assert "1 ok, 1 FAILED, 17 not applicable" in said, result.out
+    assert "resumes not applicable hooks" in said
+
+
+def test_what_is_no_encoding_is_one_message(tmp_path: Path) -> None:
+    target = f"{broken.NoEncoding.__module__}.NoEncoding"
+    words = ["pe=none", f"pe._target_={target}"]
+    for more in ([], ["model=decoder"]):
+        result = in_process(tmp_path, "train", *words, *more)
+        assert result.code == 2 and result.err.count("\n") == 1
+        assert "(pe=NoEncoding, " in result.err and "NoEncoding is no PositionEncoding" in result.err
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_a_failed_training_gives_no_advice_about_resuming() -> None:
+    """Only where every shape is refused something may be missing."""
+    report = Report("")
+    check_training(
+        report, "pe", ["pe=none", f"pe._target_={broken.Raises.__module__}.Raises", "data.lengths=[4]"]
+    )
+    assert set(failures(report)) == {"trains (encoder)", "trains (decoder)"}, report.text()
+    assert (report.rows[-1].name, report.rows[-1].why) == ("resumes", "trains (encoder)")
+    report = Report("")  # control
+    check_training(report, "pe", ["pe=abacus", "positions=sequential", "data.lengths=[4]"])
+    assert list(failures(report)) == ["resumes"] and "give what it needs" in failures(report)["resumes"]
+
+
+@pytest.mark.parametrize("declared", [None, 32])
+def test_distinct_until_is_judged_as_the_scorecard_does(
+    declared: int | None, few_heads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bias of the distance's logarithm: some hundred distances are told apart in bfloat16, not 4096."""
+    kind = broken.Logarithm
+    monkeypatch.setattr(kind, "distinct_until", declared)
+    node = {"_target_": f"{kind.__module__}.Logarithm", "_partial_": True}
+    report = Report("")
+    check_model(report, "pe", node)
+    subject = Subject.of(Encoder(8, width=128, layers=1, heads=4, position=kind))
+    mismatches = [text for text in measure(subject).mismatches if text.startswith("distinct_until")]
+    assert list(failures(report)) == (["declared facts"] if declared is None else []), report.text()
+    if declared is None:
+        assert len(mismatches) == 1 and failures(report)["declared facts"] == mismatches[0]
+    else:
+        assert mismatches == []

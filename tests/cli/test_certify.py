@@ -223,6 +223,8 @@ def test_a_module_of_ones_own(run, tmp_path: Path, symmetries: str, code: int) -
         (["module=json:JSONDecoder", "width=4"], "JSONDecoder"),
         (["module=torch.nn:Linear", "width=4"], "TypeError"),
         (["run=x", "module=y:z"], "one of them"),
+        (["pe=alibi", "csv=nowhere/all.csv"], "csv=nowhere/all.csv: there is no folder nowhere"),
+        (["pe=alibi", "csv=."], "csv=.: that is a folder"),
     ],
 )
 def test_wrong_input_is_one_message(run, arguments: list[str], says: str) -> None:
@@ -245,6 +247,47 @@ def test_wrong_input_for_a_run(run, trained: Path) -> None:
         result = run("certify", f"run={trained}", *arguments)
         assert (result.code, says in result.err) == (2, True), result.err
     assert not RunFolder(trained).axes_csv.exists()
+
+
+def test_what_cannot_be_written_is_said_before_anything_is_measured(
+    run, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lengthwise.evaluation import symmetry
+
+    def never(*arguments: object, **options: object) -> None:
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(symmetry, "certify", never)
+    (trained / "axes.csv").write_text("checkpoint,step\nlast,1,2,3\n")
+    result = run("certify", f"run={trained}", "axes=index")
+    assert result.code == 2 and "axes.csv is damaged: line 2" in result.err
+    (trained / "axes.csv").unlink()
+    (trained / "axes.csv").mkdir()
+    assert run("certify", f"run={trained}", "axes=index").code != 0
+    result = run("certify", f"run={trained}", "csv=nowhere/all.csv")
+    assert result.code == 2 and not (trained.parents[2] / "nowhere").exists()
+
+
+def test_an_axis_named_twice_is_measured_once(run, trained: Path) -> None:
+    result = run("certify", f"run={trained}", "axes=index,index", "count=16", *BRIEF, "--json")
+    rows = json.loads(result.out)["axes"]
+    assert [(row["axis"], row["reaches"]) for row in rows] == [
+        ("index", 10), ("index", 12), ("length", 10), ("length", 12)
+    ]  # fmt: skip
+
+
+def test_numbers_that_do_not_rise_with_length_cannot_be_raised(run, tmp_path: Path) -> None:
+    words = [*QUICK, *SMALL, "pe=rotary", "positions=randomized", "positions.range=64"]
+    assert run("train", *words).code == 0
+    (path,) = (tmp_path / "outputs" / "runs").iterdir()
+    brief = [f"run={path}", "count=16", *BRIEF]
+    refused = run("certify", *brief, "axes=index")
+    assert refused.code == 2 and "positions=randomized brings no larger numbers with length" in refused.err
+    result = run("certify", *brief, "axes=all", "--json")
+    content = json.loads(result.out)
+    assert {row["axis"] for row in content["axes"]} == {"keys", "length"}
+    assert [reason.partition(":")[0] for reason in content["left_out"]] == ["index", "distance", "gap"]
+    assert run("certify", *brief, "axes=index", "positions=sequential").code == 0
 
 
 def test_help(run) -> None:

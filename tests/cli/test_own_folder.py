@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +15,11 @@ import yaml
 
 import lengthwise
 from lengthwise import outside
+from lengthwise.build import build_parts
 from lengthwise.composing import compose
 from lengthwise.config import options
 from lengthwise.errors import ConfigError, RunError
+from lengthwise.nn import Context
 from lengthwise.runs import run_hash
 from support.commandline import QUICK, SMALL, Result, in_own_process, in_process
 
@@ -231,8 +235,6 @@ def test_every_slot_takes_one(folder: Path) -> None:
         for slot in ("attention", "norm", "task"):
             assert config[slot]["_target_"].startswith("parts_of_mine."), slot
             assert "mine" in options(slot)
-        from lengthwise.build import build_parts
-
         assert type(build_parts(config)[0]).__name__ == "Reverse"
 
 
@@ -244,3 +246,115 @@ def test_two_folders_with_one_name_are_refused(folder: Path, tmp_path: Path) -> 
             outside.use(tmp_path / "second")
     with outside.restored():  # control: one at a time
         outside.use(tmp_path / "second")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["pe=mine", "--config-dir", "my_conf", "pe.slope=0.25"],
+        ["pe=mine", "pe.slope=0.25", "--config-dir=my_conf"],
+        ["--config-dir", "my_conf", "pe=mine", "pe.slope=0.25"],
+        ["-m", "pe=mine", "--config-dir", "my_conf", "pe.slope=0.25,0.5"],
+        ["pe=mine", "-m", "--config-dir", "my_conf", "pe.slope=0.25,0.5"],
+    ],
+    ids=" ".join,
+)
+def test_flags_stand_anywhere(run: Callable[..., Result], folder: Path, words: list[str]) -> None:
+    """Between overrides as before and after them, also where Hydra prints what it has composed."""
+    result = run("train", *words, "--cfg", "job", "norm=pre")
+    assert result.code == 0, result.err
+    assert "slope: 0.25" in result.out and "PreNorm" in result.out
+    wrong = run("train", *words, "norm=pre", "no.such=key")
+    assert wrong.code == 2 and wrong.err.startswith("error: no.such"), wrong.err
+
+
+def trained(folder: Path, **options: Any) -> tuple[str, float]:
+    """The hash of a run of pe=mine, and the bias at distance 1 of the class that was built for it."""
+    config = compose(["pe=mine", *TINY], **options)
+    run = lengthwise.train({**config, "outputs": str(folder / "outputs")})
+    encoding = lengthwise.load_model(run.path).stack.encodings()[0]
+    return run.hash, float(encoding.bias(Context(2, 2))[0, 0, 0, 1])
+
+
+def test_an_edited_source_is_imported_anew(folder: Path, tmp_path: Path) -> None:
+    """In one process, as a notebook does it: what is trained is the class that the run's hash names."""
+    with outside.restored():
+        found = [trained(tmp_path, config_dir=folder)]
+        found.append(trained(tmp_path, config_dir=folder))
+        assert found[0] == found[1] and found[0][1] == -0.5
+        kept = sys.modules["mine"]
+        build_parts(compose(["pe=mine", *TINY]))
+        assert sys.modules["mine"] is kept  # control: as long as nothing changes
+        write(folder, {"helper_of_mine.py": "FACTOR = 3.0\n"})
+        found.append(trained(tmp_path, config_dir=folder))
+        write(folder, {"mine.py": SOURCE.replace("-FACTOR", "+FACTOR")})
+        found.append(trained(tmp_path))
+    assert [bias for _, bias in found] == [-0.5, -0.5, -1.5, 1.5]
+    assert len({name for name, _ in found}) == 3
+
+
+def test_an_edit_within_a_second_is_seen(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python tells a compiled file from its source by size and full seconds."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    factors = []
+    with outside.restored():
+        for factor in (1.0, 3.0):
+            write(folder, {"helper_of_mine.py": f"FACTOR = {factor}\n"})
+            os.utime(folder / "helper_of_mine.py", (1e9, 1e9))
+            build_parts(compose(["pe=mine", *TINY], config_dir=folder))
+            factors.append(sys.modules["helper_of_mine"].FACTOR)
+    assert factors == [1.0, 3.0]
+
+
+def test_what_was_imported_by_hand_before_is_looked_at_too(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where Python keeps a compiled file, that tells."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    with outside.restored():
+        outside.use(folder)
+        importlib.import_module("mine")
+        write(folder, {"mine.py": SOURCE.replace("-FACTOR", "+2 * FACTOR")})
+        assert trained(tmp_path)[1] == 1.0
+
+
+def test_each_call_of_the_library_names_its_folder(folder: Path, tmp_path: Path) -> None:
+    """The next folder takes its place, names and modules and all; a configuration keeps its own."""
+    write(
+        tmp_path / "second",
+        {
+            "pe/mine.yaml": OPTION,
+            "mine.py": SOURCE.replace("-FACTOR", "+FACTOR"),
+            "helper_of_mine.py": "FACTOR = 1.0",
+        },
+    )
+    with outside.restored():
+        first, second = (
+            trained(tmp_path, config_dir=folder),
+            trained(tmp_path, config_dir=tmp_path / "second"),
+        )
+        assert (first[1], second[1]) == (-0.5, 0.5)
+        assert outside.in_use() == [tmp_path / "second"]
+        configs = [compose(["pe=mine"], config_dir=place) for place in (folder, tmp_path / "second")]
+        hashes = [run_hash(config) for config in configs]
+        assert hashes == [run_hash(config) for config in configs] and hashes[0] != hashes[1]
+        assert trained(tmp_path, config_dir=folder) == first
+        # One that is refused leaves the one before it in use.
+        write(tmp_path / "third", {"pe/rotary.yaml": OPTION})
+        for words, place in ((["pe=mine"], tmp_path / "third"), (["pe=mien"], tmp_path / "second")):
+            with pytest.raises(ConfigError):
+                compose(words, config_dir=place)
+            assert outside.in_use() == [folder]
+        assert compose(["pe=mine"])["run"]["components"] == str(folder)
+
+
+@pytest.mark.parametrize(
+    "source", ["raise SystemExit(3)\n", "import sys\n\nsys.exit(3)\n"], ids=["raised", "called"]
+)
+def test_a_module_that_exits_is_named(run: Callable[..., Result], folder: Path, source: str) -> None:
+    write(folder, {"mine.py": source})
+    for command in (["train", "pe=mine", *TINY], ["check", "pe=mine"]):
+        result = run(*command, "--config-dir", "my_conf")
+        assert (
+            result.code == 2 and "importing mine fails (line" in result.err and "SystemExit: 3" in result.err
+        )

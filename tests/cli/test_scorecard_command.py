@@ -32,6 +32,8 @@ def some(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
         "csv=tables/card.csv",
         "path=pages/card.html",
     ]
+    for name in ("tables", "pages"):
+        (folder / name).mkdir()
     return folder, in_process(folder, "scorecard", *words)
 
 
@@ -144,6 +146,9 @@ def test_an_encoding_of_one_s_own(run: Run, tmp_path: Path) -> None:
         (["-m", "pe=rotary"], "-m: not needed here"),
         (["pe=[rotary,alibi]"], "takes one option, not a list"),
         (["pe=rotary", "csv="], "csv=: name a file"),
+        (["pe=rotary", "csv=nowhere/card.csv"], "csv=nowhere/card.csv: there is no folder nowhere"),
+        (["pe=rotary", "path=nowhere/card.html"], "path=nowhere/card.html: there is no folder nowhere"),
+        (["pe=rotary", "csv=."], "csv=.: that is a folder"),
         (["pe=sinusoidal", "attention=fixed"], "use attention=scaled"),
         (["pe=rotary", "model=encoder_decoder"], "a scorecard is of an encoder or a decoder"),
         (["pe=xpos", "model=encoder"], "use a decoder"),
@@ -159,7 +164,7 @@ def test_what_is_wrong_is_one_message(run: Run, words: list[str], said: str) -> 
 def test_a_page_that_cannot_be_written_is_said_in_one_message(run: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     result = run("scorecard", "pe=none", "model.width=8", "path=file/page.html")
-    assert result.code == 2 and result.err.startswith("error: cannot write file/page.html")
+    assert result.code == 2 and result.err.startswith("error: path=file/page.html: there is no folder file")
 
 
 def test_the_width_is_that_of_the_textbook_s_pictures_unless_one_is_named() -> None:

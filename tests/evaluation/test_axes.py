@@ -22,6 +22,7 @@ from lengthwise.evaluation.axes import (
 )
 from lengthwise.keyed import philox
 from lengthwise.nn.position import Learned
+from lengthwise.positions import Floats, Offset, Randomized, TaskSupplied
 from lengthwise.tasks import (
     AboveMean,
     Copy,
@@ -302,7 +303,7 @@ def test_distractors_take_nothing_away_and_bring_no_new_number(chosen):
 def test_an_order_blind_reader_of_the_right_positions_is_still_right(chosen, cheats):
     """The targets stand where they belong: one who knows them is right along every axis."""
     layout = Layout(*chosen)
-    axes = [axis for axis in AXES if refusal(axis, layout.task, layout) is None]
+    axes = [axis for axis in AXES if refusal(axis, layout.task, layout, (7, 9, 15)) is None]
     assert set(AXES) - set(axes) <= {"gap"}
     oracle = cheats["Oracle"](len(layout.vocabulary))
     rows = along(oracle, layout, train_lengths=[5, 7], test_lengths=[9, 15], count=16, axes=axes)
@@ -340,9 +341,9 @@ def test_a_model_that_decodes_is_decoded(build):
 )
 def test_where_distractors_would_mean_nothing_they_are_refused(chosen, says, build):
     layout = Layout(*chosen)
-    assert says in refusal("keys", layout.task, layout)
-    assert refusal("index", layout.task, layout) is None
-    assert "no neutral symbols" in refusal("gap", layout.task, layout)
+    assert says in refusal("keys", layout.task, layout, (5, 7))
+    assert refusal("index", layout.task, layout, (5, 7)) is None
+    assert "no neutral symbols" in refusal("gap", layout.task, layout, (5, 7))
     with pytest.raises(ValueError, match=says):
         along(build(layout), layout, train_lengths=[5], test_lengths=[7], axes=["keys"])
     assert along(build(layout), layout, train_lengths=[5], test_lengths=[7], axes=["index"], count=4)
@@ -354,6 +355,104 @@ def test_wrong_questions_are_refused(encoder, build):
         along(build(encoder), encoder, axes=["depth"])
     with pytest.raises(ValueError, match="no test length is longer than the trained 6"):
         along(build(encoder), encoder, test_lengths=[4, 6])
+
+
+# --- other rules of position numbers
+
+
+def seen_numbers(model, layout, monkeypatch, axis, reached, length=6):
+    """The axis's value, and the numbers of the plain and of the changed batch, source first."""
+    batches = []
+    forward = model.forward
+    monkeypatch.setattr(model, "forward", lambda batch: batches.append(batch) or forward(batch))
+    rows = along(model, layout, train_lengths=[length], test_lengths=[reached], count=8, axes=[axis])
+    whole = [batch for batch in batches if len(batch) == 8]
+    sides = [[b.positions] if b.source is None else [b.source.positions, b.positions] for b in whole]
+    return rows[1]["value"], *sides[:2]
+
+
+class Fillers(Copy):
+    """A copy that says that a gap may be anywhere, to see what a gap does to the numbers that it has."""
+
+    neutral_symbols = ("a",)
+
+
+@pytest.mark.parametrize("shape", ("encoder", "decoder", "encoder_decoder"))
+@pytest.mark.parametrize("kind", ("coupled", "index"))
+@pytest.mark.parametrize("axis, value", [("index", 4), ("distance", 10 / 6), ("gap", 4)])
+def test_the_tasks_own_numbers_rise_by_its_own_and_none_stays_none(
+    axis, value, kind, shape, build, monkeypatch
+):
+    """At 6 symbols the highest number is 6, at 10 it is 10; BOS and SEP have none."""
+    layout = Layout(Fillers(), shape, rule=TaskSupplied(kind=kind, max_offset=20))
+    got, plain, changed = seen_numbers(build(layout, "rotary", trained=30), layout, monkeypatch, axis, 10)
+    assert got == value
+    assert any((numbers == 0).any() for numbers in plain) or shape == "encoder"
+    pairs = {}
+    for before, after in zip(plain, changed, strict=True):
+        assert torch.equal(after == 0, before == 0)
+        for row, (old, new) in enumerate(zip(before.tolist(), after.tolist(), strict=True)):
+            for pair in zip(old, new, strict=True):
+                pairs.setdefault(row, set()).add(pair)
+    for found in pairs.values():
+        moved = dict(found)
+        assert len(moved) == len(found)  # equal numbers stay equal
+        assert max(moved.values()) == 10
+        if axis == "index":
+            assert all(new == old + 4 for old, new in found if old)
+        elif axis == "distance":
+            assert all(new == round(old * 10 / 6) for old, new in found)
+        else:
+            first = min(old for old, new in found if new != old)
+            assert first > 1 and all(new == old + 4 * (old >= first) for old, new in found)
+
+
+class Bounded(Fillers):
+    """As `Fillers`, with room for 20 numbers up to length 20."""
+
+    def highest_number(self, length, kind):
+        return max(length, 20)
+
+
+def test_numbers_that_a_longer_input_does_not_raise_are_not_raised():
+    layout = Layout(Bounded(), "decoder", rule=TaskSupplied(kind="index"))
+    for axis in ("index", "distance", "gap"):
+        said = refusal(axis, layout.task, layout, (6, 10, 20))
+        assert f"{axis}: positions=task (kind index of task copy) brings no larger numbers" in said
+        assert refusal(axis, layout.task, layout, (6, 10, 21)) is None
+    assert refusal("keys", layout.task, layout, (6, 10, 20)) is None
+
+
+@pytest.mark.parametrize("rule", [Offset(range=64, at_test="same"), Randomized(range=64), Floats(range=64)])
+@pytest.mark.parametrize("axis", ("index", "distance", "gap"))
+def test_numbers_from_one_range_cannot_be_raised(axis, rule, build):
+    layout = Layout(WordOrder(), "encoder", "front", rule=rule)
+    said = f"{axis}: positions={type(rule).__name__.lower()} brings no larger numbers with length"
+    with pytest.raises(ValueError, match=said):
+        along(build(layout, "rotary", trained=64), layout, axes=[axis])
+
+
+@pytest.mark.parametrize("rule", [Offset(range=64), Randomized(range=64, at_test="sequential")])
+def test_where_the_test_counts_the_axes_are_those_of_counting(rule, encoder, build):
+    layout = Layout(WordOrder(), "encoder", "front", rule=rule)
+    model = build(layout, "sinusoidal", trained=64)
+    assert along(model, layout) == along(model, encoder)
+
+
+@pytest.mark.parametrize("rule", [Offset(range=64, at_test="same"), Randomized(range=64)])
+def test_more_keys_are_more_keys_by_any_rule(rule, build, monkeypatch):
+    layout = Layout(WordOrder(), "encoder", "front", rule=rule)
+    value, (plain,), (changed,) = seen_numbers(
+        build(layout, "rotary", trained=64), layout, monkeypatch, "keys", 9
+    )
+    assert value == 3 and changed.shape[1] == plain.shape[1] + 3
+    for before, after in zip(plain.tolist(), changed.tolist(), strict=True):
+        assert set(after) == set(before)
+
+
+def test_an_axis_named_twice_is_measured_once(encoder, build):
+    model = build(encoder)
+    assert along(model, encoder, axes=["index", "index"]) == along(model, encoder, axes=["index"])
 
 
 def test_the_same_call_gives_the_same_figures_and_leaves_the_model_alone(encoder, build):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -11,6 +12,8 @@ from torch import nn
 from lengthwise.evaluation.claims import PROPERTIES, broken, claims, findings, module_claims, undeclared
 from lengthwise.evaluation.modules import OnFeatures, feature_sample
 from lengthwise.evaluation.symmetry import ACTIONS, CONTRACTS, certificate, certify
+from lengthwise.nn.position import Learned
+from lengthwise.positions import Floats, Randomized, TaskSupplied
 from lengthwise.tasks import Copy, Layout, Majority, Offsets, WordOrder
 
 ALL = (*ACTIONS, *CONTRACTS)
@@ -63,6 +66,46 @@ def test_a_model_that_mixes_its_batch_is_seen(build, cheats):
     layout = Layout(WordOrder(), "encoder", "front")
     mixed = cheats["BatchMixed"](build(layout, "none"))
     assert verdicts(measure(mixed, layout, per_layer=False, actions=["batch"])) == {"batch": "fails"}
+
+
+def test_pads_that_a_longer_neighbour_brings_are_seen(build, cheats):
+    """Alone, and among its equals, a sequence has none."""
+    for shape in ("encoder", "encoder_decoder"):
+        layout = Layout(WordOrder(), shape)
+        model = build(layout, "rotary")
+        for seen, verdict in ((model, "holds"), (cheats["PadsSeen"](model), "fails")):
+            rows = measure(seen, layout, per_layer=False, actions=["batch"])
+            assert verdicts(rows) == {"batch": verdict} and not rows[0]["flags"]
+
+
+def test_a_mask_taken_from_the_first_sequence_is_seen(build, cheats):
+    class OneMask(cheats["BatchMixed"]):
+        def spoil(self, batch):
+            return replace(batch, key_mask=batch.key_mask[:1].expand_as(batch.key_mask))
+
+        def after(self, logits):
+            return logits
+
+    layout = Layout(WordOrder(), "encoder", "front")
+    rows = measure(OneMask(build(layout, "none")), layout, per_layer=False, actions=["batch"])
+    assert verdicts(rows) == {"batch": "fails"}
+
+
+def test_neighbours_are_as_long_as_the_model_takes_them(build):
+    layout = Layout(WordOrder(), "encoder", "front")
+    for room, flags in ((12, ""), (11, ""), (10, "none_longer")):
+        model = build(layout, partial(Learned, max_length=room, beyond="error"), trained=room)
+        rows = measure(model, layout, per_layer=False, actions=["batch"])
+        assert verdicts(rows) == {"batch": "holds"} and {row["flags"] for row in rows} == {flags}
+    rows = of_module(nn.Linear(8, 3))  # takes no mask
+    assert {row["flags"] for row in rows if row["action"] == "batch"} == {"equal_lengths"}
+
+
+@pytest.mark.parametrize("chosen", [Randomized(range=40), TaskSupplied(kind="index"), Floats(range=40)])
+def test_neighbours_have_numbers_too(chosen, build):
+    layout = Layout(Copy(), "decoder", rule=chosen)
+    rows = measure(build(layout, "rotary"), layout, per_layer=False, actions=["batch"])
+    assert verdicts(rows) == {"batch": "holds"} and {row["flags"] for row in rows} == {""}
 
 
 def test_a_model_that_looks_ahead_is_seen(build, cheats):

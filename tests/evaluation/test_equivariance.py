@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -258,11 +260,95 @@ def test_a_module_that_draws_draws_the_same_each_time():
         ({"shape": (3, 1, 8)}, "at least two entries"),
         ({"shape": SHAPE, "dtypes": ["float16"]}, "dtype 'float16'"),
         ({"shape": SHAPE, "draws": 0}, "draws=0"),
+        ({"shape": SHAPE, "dtypes": ()}, "names none"),
+        ({"shape": SHAPE, "tolerance": {"float16": 1e-2}}, "dtype 'float16'"),
+        ({"shape": SHAPE, "tolerance": -1.0}, "at least 0"),
+        ({"shape": SHAPE, "tolerance": float("nan")}, "at least 0"),
     ],
 )
 def test_arguments_that_do_not_fit_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         assert_equivariant(PerToken(), **options)
+
+
+@pytest.mark.parametrize("check", (assert_equivariant, assert_not_equivariant))
+def test_a_group_that_moves_nothing_is_no_test(check, build):
+    with pytest.raises(ValueError, match="leaves this x as it is in each of 8 draws"):
+        check(RunningSum(), torch.ones(SHAPE), other=torch.rand(SHAPE))
+    with pytest.raises(ValueError, match="leaves this x as it is"):
+        check(RunningSum(), shape=SHAPE, group=lambda x, generator: x)
+    layout = Layout(WordOrder(), "encoder", "front")
+    batch = layout(items_of(layout.task, 5, 2))
+    same = replace(batch, tokens=torch.full_like(batch.tokens, 2))
+    with pytest.raises(ValueError, match="leaves this x as it is"):
+        check(build(layout, "rotary"), same, other=batch)
+
+
+def test_a_group_may_work_in_place():
+    def doubled(x, generator):
+        return x.mul_(2.0)
+
+    assert equivariant(nn.ReLU(), shape=SHAPE, group=doubled)
+    assert not equivariant(torch.exp, shape=SHAPE, group=doubled)
+
+
+def test_complex_outputs_count_whole():
+    """Its real part follows any permutation, its imaginary part none."""
+
+    class Half(PerToken):
+        def forward(self, x):
+            return torch.complex(x, x.cumsum(1))
+
+    assert not equivariant(Half(), shape=SHAPE)
+    assert equivariant(lambda x: torch.complex(x, x.exp()), shape=SHAPE)
+    assert equivariant(lambda x: torch.fft.fft(x, dim=2), torch.randn(SHAPE, dtype=torch.complex64))
+
+
+def test_complex_parameters_stay_complex():
+    class Turned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.turn = nn.Parameter(torch.polar(torch.ones(8), torch.arange(8.0)))
+            assert self.turn.is_complex()
+
+        def forward(self, x):
+            assert self.turn.dtype == (torch.complex64 if x.dtype == torch.float32 else torch.complex128)
+            return x * self.turn
+
+    assert equivariant(Turned(), shape=SHAPE)
+
+
+def test_functions_are_taken_as_they_are():
+    assert equivariant(torch.relu, shape=SHAPE)
+    assert not equivariant(lambda x: x.cumsum(1), shape=SHAPE)
+    assert equivariant(Summed().map.forward, shape=SHAPE)  # a method: its module is what is cast
+    with pytest.raises(AssertionError, match="cumulated is not equivariant"):
+
+        def cumulated(x):
+            return x.cumsum(1)
+
+        assert_equivariant(cumulated, shape=SHAPE)
+    with pytest.raises(ValueError, match="neither a module nor a function"):
+        assert_equivariant(3, shape=SHAPE)
+
+
+def test_the_tolerance_counts_for_both_assertions():
+    class Slightly(RunningSum):
+        def forward(self, x):
+            return PerToken.forward(self, x) + 1e-3 * super().forward(x)
+
+    assert_not_equivariant(Slightly(), shape=SHAPE)
+    for check in (assert_not_equivariant, partial(assert_equivariant, holds=False)):
+        with pytest.raises(AssertionError, match="does not break"):
+            check(Slightly(), shape=SHAPE, tolerance=0.5)
+        assert check(Slightly(), shape=SHAPE, tolerance={"float64": 1e-8}).dtype == "float64"
+        assert check(Slightly(), shape=SHAPE, dtypes="float32").dtype == "float32"
+
+
+def test_a_tolerance_for_one_dtype_leaves_the_other_its_own():
+    assert_equivariant(PerToken(), shape=SHAPE, tolerance={"float64": 1e-9})
+    with pytest.raises(AssertionError, match=r"float64.*tolerance 1e-09"):
+        assert_equivariant(RunningSum(), shape=SHAPE, tolerance={"float32": 10.0})
 
 
 def test_a_pooled_output_cannot_be_moved():

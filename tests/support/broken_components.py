@@ -161,6 +161,35 @@ ENCODINGS = [
 ]  # fmt: skip
 
 
+class BiasOfOneHead(PositionEncoding):
+    def bias(self, context: Any) -> Any:
+        return -context.offsets()[0].abs().float()
+
+
+class OneTensor(PositionEncoding):
+    def rotate(self, q: Any, k: Any, context: Any) -> Any:
+        return q
+
+
+class EmbedsNothing(PositionEncoding):
+    acts_on = "embedding"
+
+    def embed(self, x: Any, context: Any) -> Any:
+        x.add(1)
+
+
+class NoEncoding(torch.nn.Module):
+    def __init__(self, sizes: Any) -> None:
+        super().__init__()
+
+
+class Logarithm(_Bias):
+    """-ln(1 + |n - m|)."""
+
+    def at(self, offsets: Any, context: Any) -> Any:
+        return -(1 - super().at(offsets, context)).log()
+
+
 class OtherDefault(PositionEncoding):
     def __init__(
         self, sizes: Any, *, sides: str = "symmetric", share: bool = True, cross: bool = False

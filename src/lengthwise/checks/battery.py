@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from lengthwise.build import build
+from lengthwise.checks.hooks import check_hooks
 from lengthwise.checks.verdicts import NotApplicable, Report
 from lengthwise.evaluation.low_precision import low_precision
 from lengthwise.evaluation.properties import PROPERTIES, PropertyError, fill_tables, make_batch
@@ -27,6 +28,7 @@ from lengthwise.nn import (
 )
 from lengthwise.nn.init import keyed_rng
 from lengthwise.nn.position.contract import ALL_SYMMETRIES
+from lengthwise.scorecard import wrong_distinct_until
 
 MODEL_SLOTS = {
     "pe": "position",
@@ -96,8 +98,17 @@ class _Models:
                 yield _words(shape, heads, beside, self.slot), model
 
 
-def check_model(report: Report, slot: str, node: dict[str, Any]) -> None:
-    """Add the rows of a part of the model."""
+_ROWS = [
+    *(name.replace("_", " ") for name in PROPERTIES), "low precision", "declared facts", "gradients", "initial values",
+]  # fmt: skip
+
+
+def check_model(report: Report, slot: str, node: dict[str, Any]) -> str | None:
+    """Add the rows of a part of the model; returns the one without which the others mean nothing, where that fails."""
+    rows = [name for name in _ROWS if slot == "pe" or name not in ("low precision", "declared facts")]
+    if slot == "pe" and not report.add("hooks", partial(_hooks, node)):
+        report.skip(["builds", *rows], "hooks")
+        return "hooks"
     found: list[_Models] = []
 
     def builds() -> str:
@@ -105,7 +116,8 @@ def check_model(report: Report, slot: str, node: dict[str, Any]) -> None:
         return _legal(found[0])
 
     if not report.add("builds", builds):
-        return
+        report.skip(rows, "builds")
+        return "builds"
     models = found[0]
     for name, holds in PROPERTIES.items():
         report.add(name.replace("_", " "), partial(_everywhere, models, name, holds))
@@ -114,6 +126,12 @@ def check_model(report: Report, slot: str, node: dict[str, Any]) -> None:
         report.add("declared facts", partial(_facts, models))
     report.add("gradients", partial(_gradients, models))
     report.add("initial values", partial(_initial_values, models))
+    return None
+
+
+def _hooks(node: dict[str, Any]) -> str:
+    sizes = [Sizes(WIDTH, heads, causal=shape == "decoder") for shape in _SHAPES for heads in HEADS]
+    return check_hooks(build("pe", node), sizes)
 
 
 def _words(shape: str, heads: int, beside: str, slot: str) -> str:
@@ -183,6 +201,8 @@ def _facts(models: _Models) -> str:
             _check_end(model, encoding.max_length, where)
         if model.stack.causal:
             _check_prefix(model, where)
+    if (wrong := wrong_distinct_until(models.node)) is not None:
+        raise PropertyError(wrong)
     limit = "everywhere" if encoding.max_length is None else f"up to {encoding.max_length} positions"
     said = [f"defined {limit}", "prefix-stable" if encoding.prefix_stable else "not prefix-stable"]
     if not encoding.paper:

@@ -37,16 +37,16 @@ def check_component(overrides: Sequence[str]) -> Report:
     report = Report(f"{slot}={option}: {node['_target_']} ({_file(target, node['_target_'])})")
     if not report.add("options", lambda: check_options(slot, option, node, target)):
         return report
+    broken = None
     if slot in MODEL_SLOTS:
-        check_model(report, slot, node)
+        broken = check_model(report, slot, node)
     elif slot == "task":
         check_task(report, config)
     # One meant for numbers that the task gives has to have such a task.
     needs = ["task=copy", "positions=task"] if getattr(target, "needs_supplied", False) else []
     given = {word.partition("=")[0] for word in overrides}
-    check_training(
-        report, slot, [*(word for word in needs if word.partition("=")[0] not in given), *overrides]
-    )
+    words = [*(word for word in needs if word.partition("=")[0] not in given), *overrides]
+    check_training(report, slot, words, broken=broken)
     return report
 
 

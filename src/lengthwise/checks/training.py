@@ -33,14 +33,28 @@ _SMALL = [
 _CONSTANT = "schedule=constant"
 
 
-def check_training(report: Report, slot: str, overrides: Sequence[str]) -> None:
-    """Add the rows: each shape trains `STEPS` steps; for the first that does, two halves make the whole."""
+def check_training(report: Report, slot: str, overrides: Sequence[str], *, broken: str | None = None) -> None:
+    """Add the rows: each shape trains `STEPS` steps; for the first that does, two halves make the whole.
+
+    broken: the row that has failed without which nothing can be trained.
+    """
     shapes = _SHAPES if slot in ("task", "optimizer", "schedule", "positions") else _SHAPES[:2]
+    if broken is not None:
+        report.skip([*(f"trains ({shape})" for shape in shapes), "resumes"], broken)
+        return
     words = [*([] if slot == "schedule" else [_CONSTANT]), *_SMALL, *overrides]
     with tempfile.TemporaryDirectory(prefix="lengthwise-check-") as folder:
         done: list[tuple[str, RunFolder]] = []
-        for shape in shapes:
-            report.add(f"trains ({shape})", partial(_trains, done, shape, words, f"{folder}/whole"))
+        failed = [
+            name
+            for shape in shapes
+            if not report.add(
+                name := f"trains ({shape})", partial(_trains, done, shape, words, f"{folder}/whole")
+            )
+        ]
+        if failed and not done:
+            report.skip(["resumes"], failed[0])
+            return
         report.add("resumes", partial(_resumes, done, words, f"{folder}/halves", horizon=slot == "schedule"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,10 +43,14 @@ class Report:
             row = Row(name, NOT_APPLICABLE, str(reason))
         except (PropertyError, LengthwiseError) as error:
             row = Row(name, FAILED, str(error))
-        except Exception as error:  # of the component
+        except (Exception, SystemExit) as error:  # of the component
             row = Row(name, FAILED, f"{type(error).__name__}: {error}{_place(error)}")
         self.rows.append(row)
         return row.verdict != FAILED
+
+    def skip(self, names: Iterable[str], because: str) -> None:
+        """Enter rows that mean nothing since the row `because` is a failure."""
+        self.rows += [Row(name, NOT_APPLICABLE, because) for name in names]
 
     @property
     def failed(self) -> bool:
@@ -68,7 +72,7 @@ class Report:
         return "\n".join(lines)
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """Where in somebody's file it was raised; nothing for a place in ours or in a library."""
     ours = str(Path(__file__).resolve().parents[1])
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

@@ -6,8 +6,9 @@ that a model that keeps the symmetry has f(gx)[b, j] = f(x)[b, index[b, j]].
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,14 +23,12 @@ class Acted:
 
     until: only positions of `batch` up to this one are compared; None = all. Such an action says nothing about the
         encoder's side, nor about one output for the whole sequence.
-    alone: the model is given one sequence at a time.
     """
 
     batch: Batch
     index: Tensor
     source_index: Tensor | None
     until: int | None = None
-    alone: bool = False
 
 
 Permutation = Callable[[int, np.random.Generator], np.ndarray]
@@ -140,10 +139,20 @@ def pad(batch: Batch, count: int, symbols: int, generator: np.random.Generator) 
     )
 
 
-def alone(batch: Batch) -> Acted:
-    """Each sequence in a batch of its own."""
+def among(batch: Batch, longer: int, shorter: bool, symbols: int, generator: np.random.Generator) -> Acted:
+    """All sequences between two neighbours, so that row b + 1 is what row b was.
+
+    The neighbours hold any ids below `symbols` and any features.
+
+    longer:  positions that the neighbour behind has more than `batch` has columns; the others are padded to its length.
+    shorter: the neighbour in front has half the columns only; a mask that is taken from the first sequence shows then.
+    """
     source = batch.source
-    return Acted(batch, _identity(batch), None if source is None else _identity(source), alone=True)
+    return Acted(
+        _among(batch, longer, shorter, symbols, generator),
+        _identity(batch),
+        None if source is None else _identity(source),
+    )
 
 
 def change_after(batch: Batch, last: int, symbols: int, generator: np.random.Generator) -> Acted:
@@ -198,13 +207,54 @@ def _shifted(batch: Batch, offset: int) -> Batch:
     return replace(batch, positions=positions + offset)
 
 
+def _among(batch: Batch, longer: int, shorter: bool, symbols: int, generator: np.random.Generator) -> Batch:
+    source = None if batch.source is None else _among(batch.source, longer, shorter, symbols, generator)
+    own = replace(batch, source=None)
+    padded = _padded(own, longer, symbols, generator) if longer else own
+    width = padded.tokens.shape[1]
+    halves = (max(1, batch.tokens.shape[1] // 2) if shorter else width, width)
+    lengths = torch.tensor(halves, device=batch.tokens.device)
+    beside = padded.rows(torch.zeros_like(lengths))  # under numbers that are there
+    tokens, features = _anything(beside, width, symbols, generator)
+    beside = replace(
+        beside,
+        tokens=tokens,
+        features=features,
+        key_mask=torch.arange(width, device=lengths.device) < lengths[:, None],
+        targets=torch.full_like(beside.targets, IGNORE),
+        lengths=lengths,
+    )
+    front, behind = beside.rows(slice(0, 1)), beside.rows(slice(1, 2))
+    return replace(_stacked([front, padded, behind]), source=source)
+
+
+def _stacked(parts: Sequence[Batch]) -> Batch:
+    """One batch of equally wide ones without a source."""
+    columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Batch)}
+    stacked: dict[str, Any] = {
+        name: None if values[0] is None else torch.cat(values) for name, values in columns.items()
+    }
+    return Batch(**stacked)
+
+
+def _anything(
+    batch: Batch, count: int, symbols: int, generator: np.random.Generator
+) -> tuple[Tensor, Tensor | None]:
+    """(B, count) ids below `symbols`, and features where `batch` has any."""
+    tokens = generator.integers(symbols, size=(len(batch), count))
+    features = None
+    if batch.features is not None:
+        size = (len(batch), count, batch.features.shape[2])
+        features = torch.as_tensor(generator.standard_normal(size)).to(batch.features)
+    return torch.as_tensor(tokens, device=batch.tokens.device), features
+
+
 def _padded(batch: Batch, count: int, symbols: int, generator: np.random.Generator) -> Batch:
-    device, shape = batch.tokens.device, (len(batch), count)
-    tokens = torch.as_tensor(generator.integers(symbols, size=shape), device=device)
+    shape = (len(batch), count)
+    tokens, noise = _anything(batch, count, symbols, generator)
     features, positions, targets = batch.features, batch.positions, batch.targets
-    if features is not None:
-        noise = torch.as_tensor(generator.standard_normal((*shape, features.shape[2])))
-        features = torch.cat([features, noise.to(features)], 1)
+    if features is not None and noise is not None:
+        features = torch.cat([features, noise], 1)
     if positions is not None:
         positions = torch.cat([positions, positions[:, -1:].expand(-1, count, *positions.shape[2:])], 1)
     if targets.shape[1] == batch.tokens.shape[1]:  # else one answer is read from the mean

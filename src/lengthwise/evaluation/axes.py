@@ -14,6 +14,10 @@ of the longest *trained* length is given one of these at a time, as much of it a
               layout's own BOS or slot beside it.
     length    a truly longer input, to compare with.
 
+How much that is, the rule of position numbers says (`Layout.spans`): the task's own numbers rise by what its highest
+one rises by, and 0, "has no number", stays 0. Where longer inputs bring no larger numbers (drawn from one range,
+whatever the length), there is nothing to imitate, and index, distance and gap are refused.
+
 The right answer stays the same in all of them. The items are the test's own.
 """
 
@@ -31,6 +35,7 @@ from lengthwise.batch import IGNORE, Batch
 from lengthwise.evaluation.length import NOT_DEFINED, evaluate_lengths, flags_of, protocol_of, score_batch
 from lengthwise.evaluation.modes import evaluation_mode
 from lengthwise.keyed import philox
+from lengthwise.runs.tables import AXES_COLUMNS
 from lengthwise.tasks.items import test_items
 
 if TYPE_CHECKING:
@@ -41,6 +46,9 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 AXES = ("index", "distance", "gap", "keys")
+
+COLUMNS = tuple(name for name in AXES_COLUMNS if name not in ("checkpoint", "step", "evaluation_id"))
+"""Those of ``axes.csv`` but what says which model was tested."""
 
 
 def evaluate_axes(
@@ -64,14 +72,14 @@ def evaluate_axes(
     Raises ValueError for an unknown axis, for test lengths none of which is longer than training, and for an axis that
     has no sound meaning here (see `refusal`).
     """
-    axes, longest = tuple(axes), max(train_lengths)
+    axes, longest = tuple(dict.fromkeys(axes)), max(train_lengths)
     longer = sorted({int(length) for length in test_lengths if length > longest})
     if not longer:
         raise ValueError(
             f"no test length is longer than the trained {longest}: there is no longer input to explain"
         )
     for axis in axes:
-        if (reason := refusal(axis, task, layout)) is not None:
+        if (reason := refusal(axis, task, layout, (longest, *longer))) is not None:
             raise ValueError(reason)
     examples = test_items(task, longest, count)
     plain = layout(examples, "test", longest)
@@ -95,24 +103,19 @@ def evaluate_axes(
     return [{name: row[name] for name in COLUMNS} for row in rows]
 
 
-COLUMNS = (
-    "axis",
-    "value",
-    "length",
-    "reaches",
-    "n",
-    "n_tokens",
-    "token_accuracy",
-    "exact_match",
-    "loss",
-    "flags",
-)
+def refusal(axis: str, task: Task, layout: Layout, lengths: Iterable[int]) -> str | None:
+    """Why accuracy along `axis` would mean nothing for this task and layout, or None.
 
-
-def refusal(axis: str, task: Task, layout: Layout) -> str | None:
-    """Why accuracy along `axis` would mean nothing for this task and layout, or None."""
+    lengths: the longest trained one, and the longer ones that are to be reached.
+    """
     if axis not in AXES:
         return f"axis {axis!r} is unknown; known are {', '.join(AXES)}"
+    if axis != "keys" and len({layout.spans(length) for length in lengths}) == 1:
+        rule = layout.test_rule
+        chosen = f"positions={type(rule).__name__.lower()}"
+        if rule.supplied:
+            chosen = f"positions=task (kind {rule.kind} of task {task.name})"
+        return f"{axis}: {chosen} brings no larger numbers with length, so that there is nothing to imitate"
     if axis == "gap" and not task.neutral_symbols:
         return f"gap: task {task.name} has no neutral symbols, so that nothing says where a gap would change no answer"
     if axis != "keys" or task.neutral_symbols or layout.shape == "decoder":
@@ -131,24 +134,23 @@ def _changed(
     axis: str, task: Task, layout: Layout, examples: Examples, plain: Batch, length: int, reached: int
 ) -> tuple[float, Batch, tuple[int, ...]]:
     """value, the changed batch, and what its numbers lie below on each side."""
-    spans = layout.spans(length)
-    here, there = layout.positions(length), layout.positions(reached)
+    here, there = layout.spans(length), layout.spans(reached)
+    supplied = layout.test_rule.supplied
+    steps = tuple(b - a for a, b in zip(here, there, strict=True))
     if axis == "index":
-        steps = tuple(b - a for a, b in zip(here, there, strict=True))
-        batch = renumbered(plain, tuple(_raised_by(step) for step in steps))
-        return steps[0], batch, tuple(s + step for s, step in zip(spans, steps, strict=True))
-    if axis == "distance":
+        return steps[0], renumbered(plain, tuple(_raised_by(step, supplied) for step in steps)), there
+    if axis == "distance":  # 0 stays 0, and the last number becomes that of the longer input
         factors = tuple((b - 1) / (a - 1) if a > 1 else 1.0 for a, b in zip(here, there, strict=True))
         batch = renumbered(plain, tuple(_stretched_by(factor) for factor in factors))
-        last = (round((span - 1) * factor) for span, factor in zip(spans, factors, strict=True))
+        last = (round((span - 1) * factor) for span, factor in zip(here, factors, strict=True))
         return factors[0], batch, tuple(number + 1 for number in last)
-    extra = there[0] - here[0]
     if axis == "gap":
         places = philox("axes", "gap", task.identity, length)
-        raised = (spans[0] + extra, *spans[1:])
-        return extra, with_gap(plain, task, layout, examples, extra, places), raised
+        raised = there if supplied else (there[0], *here[1:])
+        return steps[0], with_gap(plain, task, layout, examples, steps[0], places), raised
+    extra = layout.positions(reached)[0] - layout.positions(length)[0]
     generator = philox("axes", "keys", task.identity, length, reached)
-    return extra, with_distractors(plain, task, layout, examples, extra, generator), spans
+    return extra, with_distractors(plain, task, layout, examples, extra, generator), here
 
 
 def _score(
@@ -172,7 +174,10 @@ def _score(
 Renumber = Callable[[Tensor], Tensor]
 
 
-def _raised_by(step: int) -> Renumber:
+def _raised_by(step: int, supplied: bool) -> Renumber:
+    """supplied: 0 is no number."""
+    if supplied:
+        return lambda numbers: torch.where(numbers > 0, numbers + step, numbers)
     return lambda numbers: numbers + step
 
 
@@ -213,13 +218,22 @@ def with_gap(
 ) -> Batch:
     """`batch` with numbers raised by `step` from one input on, in the encoder's side where there is one.
 
-    That input is drawn among those that a neutral symbol may precede, the first one excepted.
+    That input is drawn among those that a neutral symbol may precede, the first one excepted. Of the task's own numbers
+    its number and all larger ones are raised, on both sides, so that what belongs together still does.
+    Raises ValueError where there is no such input (among those that have a number, where the task gives them).
     """
     side = batch if batch.source is None else batch.source
     allowed = task.neutral_gaps(examples)
     allowed[:, [0, -1]] = False
-    starts = torch.from_numpy(layout.input_start + _pick(allowed, 1, generator))
     numbers = _numbers(side)
+    inputs = slice(layout.input_start, layout.input_start + len(examples.inputs[0]))
+    supplied = layout.test_rule.supplied
+    if supplied:
+        allowed[:, :-1] &= (numbers[:, inputs] > 0).numpy()
+    starts = torch.from_numpy(layout.input_start + _pick(allowed, 1, generator))
+    if supplied:
+        first = numbers.gather(1, starts)
+        return renumbered(batch, (lambda given: given + step * (given >= first).to(given.dtype),) * 2)
     behind = torch.arange(numbers.shape[1]) >= starts
     raised = numbers + step * (behind if numbers.ndim == 2 else behind.unsqueeze(-1)).to(numbers.dtype)
     changed = replace(side, positions=raised)

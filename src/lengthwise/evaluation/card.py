@@ -76,12 +76,16 @@ def name_mismatches(card: Scorecard) -> None:
         card.mismatches.append(
             f"prefix_stable={declared['prefix_stable']} is declared, and {stable} measured"
         )
-    told = figures["bf16_told_apart"]
-    if told is not None and told < min(
-        declared["distinct_until"] or _BFLOAT16_PROMISE, figures["bf16_codes_of"]
-    ):
-        shown = declared["distinct_until"]
-        card.mismatches.append(
-            f"distinct_until={shown}{'' if shown else f' (all up to {_BFLOAT16_PROMISE})'} is declared, and {told} are "
-            f"told apart in bfloat16"
-        )
+    if (wrong := distinct_mismatch(card)) is not None:
+        card.mismatches.append(wrong)
+
+
+def distinct_mismatch(card: Scorecard) -> str | None:
+    """Where fewer positions or distances are told apart in bfloat16 than declared: that, in words."""
+    shown, told = card.declared["distinct_until"], card.figures["bf16_told_apart"]
+    if told is None or told >= min(shown or _BFLOAT16_PROMISE, card.figures["bf16_codes_of"]):
+        return None
+    return (
+        f"distinct_until={shown}{'' if shown else f' (all up to {_BFLOAT16_PROMISE})'} is declared, and {told} are "
+        f"told apart in bfloat16"
+    )

@@ -5,9 +5,11 @@ Needs torch and numpy alone. For a whole certificate of a module see ``lengthwis
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -22,10 +24,12 @@ from lengthwise.keyed import philox
 GROUPS = {"permutation": "uniform"} | {name: name for name in PERMUTATIONS}
 """Name of a group -> the class of permutations that it stands for."""
 
-TOLERANCES = {"float64": HOLDS, "float32": 1e-4}
+TOLERANCES = {"float32": 1e-4, "float64": HOLDS}
 
 Input = Any  # a Tensor or a Batch
 Group = str | Callable[..., Any]
+Output = str | Callable[..., Tensor]
+Function = Callable[[Any], Any]
 
 
 class Measured(NamedTuple):
@@ -51,15 +55,15 @@ class Measured(NamedTuple):
 
 
 def assert_equivariant(
-    module: nn.Module,
+    module: nn.Module | Function,
     example: Input = None,
     *,
     shape: Sequence[int] | None = None,
     group: Group = "permutation",
-    output: str | Callable[..., Tensor] = "same",
+    output: Output = "same",
     holds: bool = True,
     tolerance: float | Mapping[str, float] | None = None,
-    dtypes: Sequence[str] = ("float32", "float64"),
+    dtypes: str | Sequence[str] | None = None,
     draws: int = 8,
     seed: int = 0,
     other: Input = None,
@@ -67,6 +71,7 @@ def assert_equivariant(
 ) -> Measured:
     """f(gx) = g f(x) for `draws` random g, in evaluation mode, in copies of `module` of each dtype.
 
+    module:    f, a torch module, or a plain function of tensors.
     example:   x, a tensor (B, N, …) or a `lengthwise.batch.Batch` for a Transformer of ours; or `shape`, for normal
                numbers of that shape.
     group:     "permutation" (any), "adjacent_swap", "cyclic_shift", "block", "reversal": of axis 1, in a Batch of all
@@ -74,148 +79,159 @@ def assert_equivariant(
                g(x, generator) -> gx, which draws from the numpy generator alone.
     output:    "same", g acts on the output as on the input; "invariant", not at all; or g(y, generator) -> gy, whose
                generator draws what that of the group drew.
-    holds:     False asserts the contrary, see `assert_not_equivariant`.
-    tolerance: of both relative errors, one number or one a dtype; by default 1e-9 in float64, 1e-4 in float32.
+    holds:     False asserts the contrary: in each dtype some g breaks f(gx) = g f(x) by more than the tolerance,
+               relative to ‖f(x) − f(x′)‖. See `assert_not_equivariant`.
+    tolerance: of both relative errors, one number, or one for some dtypes; where none is given 1e-9 in float64 and 1e-4
+               in float32, and of holds=False 1e-4 in both.
+    dtypes:    one or several of "float32", "float64"; by default both, and of holds=False float64.
     other:     x′, another input, for the second division; by default one is drawn like x.
     call:      (module, x) -> output, for modules that are not called with x alone.
 
     Returns what was measured in the last dtype. Raises AssertionError with both errors where f does not follow g, and
     where f is constant, for which every symmetry holds and none means anything; ValueError for arguments that do not
-    fit each other.
+    fit each other, and where no g that was drawn changes x: any f passes such a test.
     """
-    if not holds:
-        return assert_not_equivariant(
-            module,
-            example,
-            shape=shape,
-            group=group,
-            output=output,
-            dtypes=dtypes[-1:],
-            draws=draws,
-            seed=seed,
-            other=other,
-            call=call,
-        )
+    if dtypes is None:
+        dtypes = tuple(TOLERANCES) if holds else ("float64",)
+    chosen = (dtypes,) if isinstance(dtypes, str) else tuple(dtypes)
+    allowed = _tolerances(tolerance, chosen, holds)
+    if draws < 1:
+        raise ValueError(f"draws={draws} must be at least 1")
+    f = _Subject.of(module, call, seed)
+    x = _example(example, shape, seed)
+    moves = [partial(_acted, x, group, output, ("equivariance", seed, draw)) for draw in range(draws)]
     found = None
-    for dtype in dtypes:
-        found = measure(
-            module,
-            example,
-            shape=shape,
-            group=group,
-            output=output,
-            dtype=dtype,
-            draws=draws,
-            seed=seed,
-            other=other,
-            call=call,
-        )
-        _refuse_collapsed(module, found)
-        allowed = _tolerance(tolerance, dtype)
-        assert found.difference is not None
-        if not (found.error <= allowed and found.difference <= allowed):
-            raise AssertionError(
-                f"{type(module).__name__} is not equivariant under {_name(group)} (output: {_name(output)}); "
-                f"{found}, tolerance {allowed:.0e}, seed {seed}"
-            )
+    for dtype, limit in allowed.items():
+        found = _measure(f, x, _like(x, seed) if other is None else other, moves, dtype)
+        _judge(found, limit, holds, f.name, f"{_name(group)} (output: {_name(output)}, seed {seed})")
     assert found is not None
     return found
 
 
-def assert_not_equivariant(
-    module: nn.Module,
-    example: Input = None,
-    *,
-    shape: Sequence[int] | None = None,
-    group: Group = "permutation",
-    output: str | Callable[..., Tensor] = "same",
-    dtypes: Sequence[str] = ("float64",),
-    draws: int = 8,
-    seed: int = 0,
-    other: Input = None,
-    call: Callable[[Any, Any], Tensor] | None = None,
-) -> Measured:
-    """The negative control: some g breaks f(gx) = g f(x) by more than 1e-4 of ‖f(x) − f(x′)‖.
+def assert_not_equivariant(module: nn.Module | Function, example: Input = None, **options: Any) -> Measured:
+    """The negative control: some g breaks f(gx) = g f(x) by more than 1e-4 of ‖f(x) − f(x′)‖, in float64.
 
-    Arguments, result and errors as of `assert_equivariant`; a test of a symmetry that cannot fail proves nothing.
+    `assert_equivariant` with holds=False, and the same options; a test of a symmetry that cannot fail proves nothing.
     """
-    found = measure(
-        module,
-        example,
-        shape=shape,
-        group=group,
-        output=output,
-        dtype=dtypes[-1],
-        draws=draws,
-        seed=seed,
-        other=other,
-        call=call,
-    )
-    _refuse_collapsed(module, found)
-    assert found.difference is not None
-    if not found.difference > FAILS:
-        raise AssertionError(
-            f"{type(module).__name__} does not break {_name(group)} (output: {_name(output)}); {found}, "
-            f"which is not more than {FAILS:.0e}, seed {seed}"
-        )
-    return found
+    return assert_equivariant(module, example, holds=False, **options)
 
 
-def measure(
-    module: nn.Module,
-    example: Input = None,
-    *,
-    shape: Sequence[int] | None = None,
-    group: Group = "permutation",
-    output: str | Callable[..., Tensor] = "same",
-    dtype: str = "float64",
-    draws: int = 8,
-    seed: int = 0,
-    other: Input = None,
-    call: Callable[[Any, Any], Tensor] | None = None,
-) -> Measured:
-    """The figures of `assert_equivariant` in one dtype, without a verdict."""
-    if dtype not in TOLERANCES:
-        raise ValueError(f"dtype {dtype!r} is unknown; use {' or '.join(TOLERANCES)}")
-    if draws < 1:
-        raise ValueError(f"draws={draws} must be at least 1")
-    x = _example(example, shape, seed)
-    other = _like(x, seed) if other is None else other
-    device, kind = device_of(module), getattr(torch, dtype)
-    copy = deepcopy(module).to(kind)
+class _Subject(NamedTuple):
+    """f: a module, how it is called, what it is called, and the seed of what it draws itself."""
 
-    def f(z: Input) -> Tensor:
-        # A module that draws, even in evaluation mode, draws the same at each call.
+    module: nn.Module
+    call: Callable[[Any, Any], Any]
+    name: str
+    seed: int
+
+    @classmethod
+    def of(
+        cls, given: nn.Module | Function, call: Callable[[Any, Any], Tensor] | None, seed: int
+    ) -> _Subject:
+        """Raises ValueError for what cannot be called."""
+        name = type(given).__name__ if isinstance(given, nn.Module) else _name(given)
+        call = call or (lambda f, x: f(x))
+        if isinstance(given, nn.Module):
+            return cls(given, call, name, seed)
+        if not callable(given):
+            raise ValueError(f"{given!r} is neither a module nor a function")
+        owner = getattr(given, "__self__", None)
+        if isinstance(owner, nn.Module):  # model.encode: what is copied and cast is the model
+            method = given.__func__  # type: ignore[attr-defined]
+            return cls(owner, lambda copy, x: call(partial(method, copy), x), name, seed)
+        return cls(nn.Module(), lambda _, x: call(given, x), name, seed)
+
+    def cast(self, kind: torch.dtype) -> _Subject:
+        """A copy with parameters of that precision; complex ones stay complex."""
+        copy = deepcopy(self.module)
+        copy._apply(lambda values: _cast(values, kind))
+        return self._replace(module=copy)
+
+    def __call__(self, x: Input, kind: torch.dtype) -> Tensor:
+        """f(x) in float64, or complex128. A module that draws, even in evaluation mode, draws the same each time."""
+        device = device_of(self.module)
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(seed)
-            y = (call or (lambda m, v: m(v)))(copy, _cast(z, kind).to(device))
+            torch.manual_seed(self.seed)
+            y = self.call(self.module, _cast(x, kind).to(device))
         if not isinstance(y, Tensor):
             raise ValueError(f"the module returns a {type(y).__name__}: say which tensor is meant with call=")
-        return y.double()
+        return y.to(torch.complex128 if y.is_complex() else torch.float64)
 
-    with evaluation_mode(copy), full_precision(device):
-        f_x, f_other = f(x), f(other)
+
+def _measure(
+    f: _Subject,
+    x: Input,
+    other: Input,
+    moves: Sequence[Callable[[], tuple[Input, Callable[[Tensor], Tensor]]]],
+    dtype: str,
+) -> Measured:
+    """moves: each draws gx, and how g acts on an output."""
+    kind = getattr(torch, dtype)
+    f = f.cast(kind)
+    with evaluation_mode(f.module), full_precision(device_of(f.module)):
+        f_x, f_other = f(x, kind), f(other, kind)
         if f_x.shape != f_other.shape:
             raise ValueError(
                 f"f(x) is {tuple(f_x.shape)}, f(x′) is {tuple(f_other.shape)}: they must be alike"
             )
         real = _real(x, f_x)
         size, spread = _norm(f_x, real), _norm(f_x - f_other, real)
-        if spread <= 100 * torch.finfo(kind).eps * size:
-            return Measured(dtype, 0.0, None, 0)
-        errors = []
-        for draw in range(draws):
-            gx, g_of = _acted(x, group, output, ("equivariance", seed, draw))
-            got, expected = f(gx), g_of(f_x)
+        errors, moved = [], False
+        for move in moves:
+            gx, g_of = move()
+            moved = moved or not _equal(gx, x)
+            got, expected = f(gx, kind), g_of(f_x)
             if got.shape != expected.shape:
                 raise ValueError(f"f(gx) is {tuple(got.shape)}, g f(x) is {tuple(expected.shape)}")
             errors.append(_norm(got - expected, real))
-    worst = max(range(draws), key=lambda draw: (errors[draw] != errors[draw], errors[draw]))  # NaN is worst
-    return Measured(dtype, errors[worst] / size, errors[worst] / spread, worst)
+    if not moved:
+        raise ValueError(
+            f"g leaves this x as it is in each of {len(moves)} draws, so that any f passes: use another group, or an x "
+            "whose entries differ"
+        )
+    if spread <= 100 * torch.finfo(kind).eps * size:
+        return Measured(dtype, 0.0, None, 0)
+    worst = max(
+        range(len(errors)), key=lambda draw: (errors[draw] != errors[draw], errors[draw])
+    )  # NaN is worst
+    relative = errors[worst] / size if size else math.inf
+    return Measured(dtype, relative if errors[worst] else 0.0, errors[worst] / spread, worst)
+
+
+def _judge(found: Measured, limit: float, holds: bool, name: str, group: str) -> None:
+    """Raises AssertionError where the figures say other than `holds`, and for a constant."""
+    if found.difference is None:
+        raise AssertionError(
+            f"{name} is collapsed: f(x) = f(x′) up to rounding in {found.dtype}. A constant keeps every symmetry, so "
+            "none can be asserted of it"
+        )
+    if holds and not (found.error <= limit and found.difference <= limit):
+        raise AssertionError(f"{name} is not equivariant under {group}; {found}, tolerance {limit:.0e}")
+    if not holds and not found.difference > limit:
+        raise AssertionError(f"{name} does not break {group}; {found}, which is not more than {limit:.0e}")
+
+
+def _tolerances(
+    given: float | Mapping[str, float] | None, dtypes: Sequence[str], holds: bool
+) -> dict[str, float]:
+    """dtype -> tolerance. Raises ValueError for unknown dtypes, none at all, and what is no tolerance."""
+    named = dict(given) if isinstance(given, Mapping) else dict.fromkeys(dtypes, given)
+    if not dtypes:
+        raise ValueError(f"dtypes={dtypes!r} names none; use {' or '.join(TOLERANCES)}")
+    for dtype in (*dtypes, *named):
+        if dtype not in TOLERANCES:
+            raise ValueError(f"dtype {dtype!r} is unknown; use {' or '.join(TOLERANCES)}")
+    usual = TOLERANCES if holds else dict.fromkeys(TOLERANCES, FAILS)
+    own = {dtype: float(limit) for dtype, limit in named.items() if limit is not None}
+    allowed = {dtype: own.get(dtype, usual[dtype]) for dtype in dtypes}
+    for dtype, limit in allowed.items():
+        if not limit >= 0:
+            raise ValueError(f"tolerance={limit} for {dtype} must be at least 0")
+    return allowed
 
 
 def _acted(
-    x: Input, group: Group, output: str | Callable[..., Tensor], key: tuple[Any, ...]
+    x: Input, group: Group, output: Output, key: tuple[Any, ...]
 ) -> tuple[Input, Callable[[Tensor], Tensor]]:
     """gx, and how g acts on an output."""
 
@@ -223,12 +239,12 @@ def _acted(
         return y
 
     if callable(group):
-        gx = group(x, philox(*key))
+        gx = group(x.clone() if isinstance(x, Tensor) else x, philox(*key))
         if output == "same" and isinstance(x, Batch):
             raise ValueError('a group of your own on a Batch needs output="invariant" or a function')
 
         def move(y: Tensor) -> Tensor:
-            return group(y, philox(*key))
+            return group(y.clone(), philox(*key))
 
     elif group == "translation" and isinstance(x, Batch):
         gx = translate(x, int(philox(*key).integers(1, 100))).batch
@@ -252,7 +268,32 @@ def _acted(
         return gx, lambda y: y
     if not callable(output):
         raise ValueError(f'output {output!r} is unknown; use "same", "invariant" or a function')
-    return gx, lambda y: output(y, philox(*key))
+    return gx, lambda y: output(y.clone(), philox(*key))
+
+
+class _Function(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        if not callable(function):
+            raise ValueError(f"{function!r} is neither a module nor a function")
+        self.function = function
+
+    def forward(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+
+def _same(a: Input, b: Input) -> bool:
+    if isinstance(a, Tensor) or not isinstance(a, Batch):
+        return a is b or (isinstance(b, Tensor) and a.shape == b.shape and bool((a == b).all()))
+    if a.source is not None and not _same(a.source, b.source):
+        return False
+    pairs = ((getattr(a, name), getattr(b, name)) for name in ("tokens", "features", "positions"))
+    return all(
+        one is other or (one is not None and other is not None and torch.equal(one, other))
+        for one, other in pairs
+    )
 
 
 def _permuted(x: Input, permutation: Any, generator: Any) -> tuple[Input, Tensor]:
@@ -286,6 +327,8 @@ def _like(x: Input, seed: int) -> Input:
             features=None if x.features is None else _like(x.features, seed),
             source=None if x.source is None else _like(x.source, seed),
         )
+    if x.is_complex():
+        return torch.view_as_complex(_like(torch.view_as_real(x.resolve_conj()), seed))
     if x.is_floating_point():
         noise = torch.from_numpy(generator.standard_normal(tuple(x.shape)))
         spread = x.std() if x.numel() > 1 else x.abs().mean()
@@ -300,7 +343,30 @@ def _rank(mask: Tensor) -> Tensor:
 
 
 def _cast(x: Input, kind: torch.dtype) -> Input:
-    return x.to(kind) if isinstance(x, Tensor) and x.is_floating_point() else x
+    """Real numbers as `kind`, complex ones as the complex kind of that precision; anything else as it is."""
+    if not isinstance(x, Tensor) or not (x.is_floating_point() or x.is_complex()):
+        return x
+    return x.to(kind.to_complex() if x.is_complex() else kind)
+
+
+def _equal(a: Input, b: Input) -> bool:
+    """Whether a model is given the same: positions None are 0…N-1, and what is to be answered is no input."""
+    if a is None or b is None:
+        return a is b
+    if isinstance(a, Tensor):
+        return isinstance(b, Tensor) and a.shape == b.shape and bool(torch.equal(a, b))
+    if not (isinstance(a, Batch) and isinstance(b, Batch)):
+        return False
+    names = ("tokens", "key_mask", "features", "source")
+    return all(_equal(getattr(a, name), getattr(b, name)) for name in names) and _equal(
+        _numbers(a), _numbers(b)
+    )
+
+
+def _numbers(batch: Batch) -> Tensor:
+    if batch.positions is not None:
+        return batch.positions
+    return torch.arange(batch.tokens.shape[1], device=batch.tokens.device).expand(batch.tokens.shape)
 
 
 def _real(x: Input, y: Tensor) -> Tensor | None:
@@ -311,20 +377,6 @@ def _real(x: Input, y: Tensor) -> Tensor | None:
 
 def _norm(values: Tensor, real: Tensor | None) -> float:
     return float(torch.linalg.vector_norm(values if real is None else values[real]))
-
-
-def _refuse_collapsed(module: nn.Module, found: Measured) -> None:
-    if found.difference is None:
-        raise AssertionError(
-            f"{type(module).__name__} is collapsed: f(x) = f(x′) up to rounding in {found.dtype}. A constant keeps "
-            "every symmetry, so none can be asserted of it"
-        )
-
-
-def _tolerance(given: float | Mapping[str, float] | None, dtype: str) -> float:
-    if given is None:
-        return TOLERANCES[dtype]
-    return float(given[dtype] if isinstance(given, Mapping) else given)
 
 
 def _name(what: Any) -> str:

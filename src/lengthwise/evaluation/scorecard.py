@@ -56,6 +56,14 @@ def measure(subject: Subject) -> Scorecard:
     return card
 
 
+@torch.no_grad()
+def measure_distinct(subject: Subject) -> Scorecard:
+    """Of `measure`, what is declared, and what is told apart in bfloat16."""
+    card = Scorecard(declared=declared_facts(subject))
+    _low_precision(card, subject, position_codes.reach(subject)[0])
+    return card
+
+
 def measure_cost(
     card: Scorecard,
     subject: Subject,

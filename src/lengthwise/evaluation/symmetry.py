@@ -23,7 +23,7 @@ from lengthwise.batch import IGNORE, Batch
 from lengthwise.evaluation.actions import (
     PERMUTATIONS,
     Acted,
-    alone,
+    among,
     change_after,
     pad,
     permute_inputs,
@@ -78,13 +78,15 @@ def certificate(
     position numbers; "padding", more masked positions with any symbols in them.
     quantity: "inputs", logits at the input positions (equivariance); "answer", logits where the answer is read
     (invariance); "hidden_0" (what the first layer reads), "hidden_1" (what it writes), …, at the input positions.
-    On request (`CONTRACTS`): "batch", each sequence alone; "causality", later symbols exchanged, and "prefix", nothing
-    later there at all: outputs up to a drawn position are compared (of an encoder-decoder the decoder's).
+    On request (`CONTRACTS`): "batch", each sequence alone and between neighbours of other lengths; "causality", later
+    symbols exchanged, and "prefix", nothing later there at all: outputs up to a drawn position are compared (of an
+    encoder-decoder the decoder's).
     Columns: action, quantity, dtype, length, sequences, draws, error_mean and error_max over draws (of the norm over
     all sequences, relative to ‖f(x)‖), difference_mean and difference_max (relative to ‖f(x) − f(x′)‖), flips (share
     of predictions that change; None for hidden states), flags.
     Flags: "not_defined: why" where the model refuses the action, with None for the figures; "collapsed" where
-    ‖f(x) − f(x′)‖ is of the size of rounding, with None for the difference.
+    ‖f(x) − f(x′)‖ is of the size of rounding, with None for the difference; of "batch" "none_longer" or
+    "equal_lengths", where the model refuses other neighbours.
 
     Raises ValueError for an unknown action or dtype, or a length without two symbols to exchange.
     """
@@ -192,8 +194,13 @@ class _Subject:
         try:
             if self.reference is None:
                 self.reference = self._outputs(self.x), self._outputs(self.other)
-            acted = [self._act(action, draw) for draw in range(draws)]
-            found = [self._found(one) for one in acted]
+            expected, flags = self.reference[0], list[str]()
+            if action == "batch":
+                acted, found, flags = self._between()
+                expected = self._alone()
+            else:
+                acted = [self._act(action, draw) for draw in range(draws)]
+                found = [self._outputs(one.batch) for one in acted]
         except REFUSALS as refusal:
             reason = str(refusal).split("\n")[0]
             log.warning("%s is not measured: %s", action, reason)
@@ -201,7 +208,7 @@ class _Subject:
             return
         for quantity in self._quantities():
             if any(self._where(quantity, one).any() for one in acted):
-                yield self._compare(quantity, acted, found)
+                yield self._compare(quantity, acted, found, expected, flags)
 
     def _act(self, action: str, draw: int) -> Acted:
         generator = philox(*self.key, action, draw)
@@ -210,8 +217,6 @@ class _Subject:
             return permute_inputs(self.x, self.columns, PERMUTATIONS[action](length, generator))
         if action == "whole_reversal":
             return reverse_sequence(self.x)
-        if action == "batch":
-            return alone(self.x)
         if action in ("causality", "prefix"):
             last = int(generator.choice(self._cuts()))
             if action == "prefix":
@@ -227,11 +232,27 @@ class _Subject:
         first = 0 if self.x.source is not None else int(self.columns[0])
         return range(first, int(self.x.key_mask.sum(1).min()) - 1)
 
-    def _found(self, acted: Acted) -> Outputs:
-        if not acted.alone:
-            return self._outputs(acted.batch)
-        rows = [self._outputs(acted.batch.rows(slice(row, row + 1))) for row in range(len(acted.batch))]
+    def _alone(self) -> Outputs:
+        """Of each sequence in a batch of its own."""
+        rows = [self._outputs(self.x.rows(slice(row, row + 1))) for row in range(len(self.x))]
         return {name: torch.cat([outputs[name] for outputs in rows]) for name in rows[0]}
+
+    def _between(self) -> tuple[list[Acted], list[Outputs], list[str]]:
+        """x among neighbours of other lengths, its outputs there, and a flag where the model takes no longer neighbour
+        (its table ends), or none of another length at all (it takes no mask)."""
+        count = int(philox(*self.key, "batch", 0).integers(1, len(self.columns) + 1))
+        for longer, shorter, flags in (
+            (count, True, []), (1, True, []), (0, True, ["none_longer"]), (0, False, ["equal_lengths"])
+        ):  # fmt: skip
+            acted = among(self.x, longer, shorter, self.symbols, philox(*self.key, "batch", "neighbours"))
+            try:
+                outputs = self._outputs(acted.batch)
+            except REFUSALS:
+                if shorter:
+                    continue
+                raise
+            return [acted], [{name: value[1:-1] for name, value in outputs.items()}], flags
+        raise AssertionError("the last of them returns or raises")
 
     def _outputs(self, batch: Batch) -> Outputs:
         """Logits and, per layer, hidden states (the encoder's, where there is one), (B, N or 1, ·) in float64."""
@@ -257,7 +278,10 @@ class _Subject:
         names = (["inputs"] if inputs else []) + (["answer"] if scored.any() else [])
         return names + [name for name in self.reference[0] if name != "logits"]
 
-    def _compare(self, quantity: str, acted: list[Acted], found: list[Outputs]) -> Row:
+    def _compare(
+        self, quantity: str, acted: list[Acted], found: list[Outputs], at_x: Outputs, flags: list[str]
+    ) -> Row:
+        """at_x: the outputs that those `found` are compared with, once g has moved them."""
         assert self.reference is not None
         name = quantity if quantity.startswith("hidden") else "logits"
         f_x, f_other = self.reference[0][name], self.reference[1][name]
@@ -267,7 +291,7 @@ class _Subject:
         errors, differences, flips = [], [], []
         for one, outputs in zip(acted, found, strict=True):
             index, there = self._index(name, one).to(f_x.device), self._where(quantity, one)
-            expected = f_x.gather(1, index.unsqueeze(-1).expand(-1, -1, f_x.shape[2]))
+            expected = at_x[name].gather(1, index.unsqueeze(-1).expand(-1, -1, f_x.shape[2]))
             got = outputs[name][:, : index.shape[1]]
             error = _norm(got - expected, there)
             errors.append(error / size if size > 0 else (0.0 if error == 0 else float("inf")))
@@ -275,7 +299,7 @@ class _Subject:
                 differences.append(error / spread)
             if name == "logits" and there.any():
                 flips.append(float((got.argmax(-1) != expected.argmax(-1))[there].double().mean()))
-        return _row(quantity, len(acted), errors, differences, flips, ["collapsed"] if collapsed else [])
+        return _row(quantity, len(acted), errors, differences, flips, flags + ["collapsed"] * collapsed)
 
     def _index(self, name: str, acted: Acted) -> Tensor:
         """Where each compared position of the output `name` was in x, (B, M)."""

@@ -88,6 +88,7 @@ class Stack(nn.Module):
 
         sizes = Sizes(width, heads, key_dim, causal, trained_length, value_dim, layers)
         first: PositionEncoding = build("position.0", position, sizes)
+        _check_kind(first, PositionEncoding, "lengthwise.nn.position.contract")
         for part in first.parts():
             _check_direction(part, causal)
         self.position = first.on_embedding()
@@ -125,6 +126,7 @@ class Stack(nn.Module):
                 dropout=dropout,
                 position=encoding,
             )
+            _check_kind(built, MultiHeadAttention, "lengthwise.nn.attention.base")
             if cross and not built.reads_queries:  # the norm in front of it would be a parameter without use
                 raise ValueError(
                     f"{type(built).__name__} reads no queries, so it cannot stand between a decoder and its "
@@ -250,6 +252,11 @@ class Stack(nn.Module):
         if batch.features is None:
             raise ValueError("the model was built with feature_dim, the batch has no features")
         return self.features(batch.features.to(self.features.weight.dtype))
+
+
+def _check_kind(built: Any, kind: type, where: str) -> None:
+    if not isinstance(built, kind):
+        raise ValueError(f"{type(built).__name__} is no {kind.__name__} ({where})")
 
 
 def _check_direction(encoding: PositionEncoding, causal: bool) -> None:

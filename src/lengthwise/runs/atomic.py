@@ -6,11 +6,12 @@ import contextlib
 import errno
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from lengthwise.errors import RunError
+from lengthwise.errors import ConfigError, RunError
 
 PREFIX = ".tmp-"
 """Begins the name of a file that is being written. One that is left over: its writer was killed."""
@@ -60,6 +61,22 @@ def write_atomic(path: Path, data: bytes) -> None:
     """Replace the contents of `path` by `data`; see `replacing`."""
     with replacing(path) as file:
         file.write(data)
+
+
+def check_target(path: Path, called: str) -> None:
+    """Raises ConfigError, in terms of what the path is `called`, where no file can be written there.
+
+    To be asked before the work for it is done. A folder that is missing is never made: it is as likely a slip.
+    """
+    if path.is_dir():
+        raise ConfigError(f"{called}: that is a folder; name a file")
+    if not path.parent.is_dir():
+        raise ConfigError(f"{called}: there is no folder {path.parent}; make it first, or name another file")
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=PREFIX, suffix=f"-{path.name}"):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{called} cannot be written: {explain(error)}") from error
 
 
 def remove_leftovers(*folders: Path) -> None:

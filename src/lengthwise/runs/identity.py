@@ -23,6 +23,7 @@ from copy import deepcopy
 from pathlib import Path, PurePath
 from typing import Any
 
+from lengthwise import outside
 from lengthwise.errors import ConfigError
 from lengthwise.runs.lengths import parse_lengths
 from lengthwise.sources import helpers, module_folder, source_file
@@ -109,13 +110,24 @@ def completed(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_hash(config: Mapping[str, Any]) -> str:
-    """10 hexadecimal digits that name the run: science, seeds, results version, source of outside components."""
+    """10 hexadecimal digits that name the run: science, seeds, results version, source of outside components.
+
+    The folder that the configuration notes for those is put to use, where it is there: another may be by now.
+    """
+    _look_for_components(config)
     return _hash(scientific(config))
 
 
 def variant_hash(config: Mapping[str, Any]) -> str:
     """As `run_hash` without the seeds: equal for runs that are repetitions of each other."""
+    _look_for_components(config)
     return _hash({k: v for k, v in scientific(config).items() if k not in _SEEDS})
+
+
+def _look_for_components(config: Mapping[str, Any]) -> None:
+    folder = _mapping(config, "run").get("components")
+    if isinstance(folder, str) and Path(folder).is_dir():
+        outside.use_again(folder)
 
 
 def canonical(value: Any, key: str = "") -> Any:
@@ -157,7 +169,7 @@ def source_hash(names: Iterable[str]) -> str | None:
     file imports from beside itself counts with it (`sources.helpers`).
     """
     digest = hashlib.blake2b(digest_size=16)
-    outside = False
+    found = False
     beside: dict[str, Path] = {}
     for name in sorted(set(names)):
         if name.split(".")[0] in _LIBRARIES:
@@ -168,12 +180,12 @@ def source_hash(names: Iterable[str]) -> str | None:
         whole = file.parent if file.name == "__init__.py" else None
         own = sorted(whole.rglob("*.py")) if whole else [file]
         for path in own:
-            outside |= _add(digest, f"{name}\0{path.relative_to(whole).as_posix() if whole else ''}", path)
+            found |= _add(digest, f"{name}\0{path.relative_to(whole).as_posix() if whole else ''}", path)
             if base is not None and path.is_relative_to(base):
                 beside |= {p.relative_to(base).as_posix(): p for p in helpers(path, base) if p not in own}
     for name, path in sorted(beside.items()):
         _add(digest, f"\0{name}", path)
-    return digest.hexdigest() if outside else None
+    return digest.hexdigest() if found else None
 
 
 def _add(digest: Any, name: str, path: Path) -> bool:
