@@ -68,6 +68,18 @@ def test_a_model_that_mixes_its_batch_is_seen(build, cheats):
     assert verdicts(measure(mixed, layout, per_layer=False, actions=["batch"])) == {"batch": "fails"}
 
 
+def test_a_model_that_minds_company_is_seen(build, cheats):
+    """The same in every batch, and another when it is alone."""
+
+    class Shy(cheats["BatchMixed"]):
+        def after(self, logits):
+            return logits + logits.roll(1, 2) * (len(logits) > 1)
+
+    layout = Layout(WordOrder(), "encoder", "front")
+    rows = measure(Shy(build(layout, "none")), layout, per_layer=False, actions=["batch"])
+    assert verdicts(rows) == {"batch": "fails"}
+
+
 def test_pads_that_a_longer_neighbour_brings_are_seen(build, cheats):
     """Alone, and among its equals, a sequence has none."""
     for shape in ("encoder", "encoder_decoder"):
