@@ -123,4 +123,5 @@ def test_the_mistake_that_the_page_names_is_found(tmp_path: Path) -> None:
         outside.use(file.parent)
         check_model(report, "pe", node)
     failed = {row.name: row.why for row in report.rows if row.verdict == "FAILED"}
-    assert set(failed) == {"reversal"} and failed["reversal"].startswith("encoder")
+    # What lies behind is all alike, too, so that fewer distances are told apart than declared.
+    assert set(failed) == {"reversal", "declared facts"} and failed["reversal"].startswith("encoder")

@@ -1972,32 +1972,11 @@ OUTSIDE = [
         f"{OWN_FOLDER}::test_an_edit_within_a_second_is_seen",
     ),
     Fault(
-        "outside: the folder of a call stays beside the next one",
-        "outside.py",
-        "if not kept and other != place]:",
-        "if kept and other != place]:",
-        f"{OWN_FOLDER}::test_each_call_of_the_library_names_its_folder",
-    ),
-    Fault(
         "a run's hash forgets where its components lie",
         "runs/identity.py",
         "        outside.use_again(folder)\n",
         "        pass\n",
         f"{OWN_FOLDER}::test_each_call_of_the_library_names_its_folder",
-    ),
-    Fault(
-        "flags have to stand together",
-        "sweeping.py",
-        ".parse_intermixed_args(",
-        ".parse_args(",
-        f"{OWN_FOLDER}::test_flags_stand_anywhere[pe=mine --config-dir my_conf pe.slope=0.25]",
-    ),
-    Fault(
-        "a module that exits ends the command",
-        "components.py",
-        "except (Exception, SystemExit) as error:",
-        "except Exception as error:",
-        f"{OWN_FOLDER}::test_a_module_that_exits_is_named[raised]",
     ),
     Fault(
         "check: shapes of hooks are nobody's business",
