@@ -728,8 +728,8 @@ MEASURING = [
     Fault(
         "equivariance error without undoing the permutation",
         "evaluation/symmetry.py",
-        "expected = f_x.gather(1, index.unsqueeze(-1).expand(-1, -1, f_x.shape[2]))",
-        "expected = f_x",
+        "expected = at_x[name].gather(1, index.unsqueeze(-1).expand(-1, -1, f_x.shape[2]))",
+        "expected = at_x[name]",
         f"{SYMMETRY}::test_no_encoding_is_equivariant_in_every_way",
     ),
     Fault(
@@ -1991,6 +1991,27 @@ OUTSIDE = [
         "if (wrong := wrong_distinct_until(models.node)) is not None:",
         "if (wrong := None) is not None:",
         f"{CHECK}::test_distinct_until_is_judged_as_the_scorecard_does[None]",
+    ),
+    Fault(
+        "outside: the folder of a call stays beside the next one",
+        "outside.py",
+        "if not kept and other != place]:",
+        "if kept and other != place]:",
+        f"{OWN_FOLDER}::test_each_call_of_the_library_names_its_folder",
+    ),
+    Fault(
+        "flags have to stand together",
+        "sweeping.py",
+        ".parse_intermixed_args(",
+        ".parse_args(",
+        f"{OWN_FOLDER}::test_flags_stand_anywhere[pe=mine --config-dir my_conf pe.slope=0.25]",
+    ),
+    Fault(
+        "a module that exits ends the command",
+        "components.py",
+        "except (Exception, SystemExit) as error:",
+        "except Exception as error:",
+        f"{OWN_FOLDER}::test_a_module_that_exits_is_named[raised]",
     ),
     Fault(
         "check: what is not declared is not measured",

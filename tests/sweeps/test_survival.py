@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -188,10 +189,15 @@ def test_two_sweeps_over_the_same_cells_share_the_work(tmp_path: Path) -> None:
     ):
         wait_until(lambda: sum(outputs.is_done(seed) for seed in (1, 2)) == 2, 120)
         assert not outputs.is_done(0)
+        said: list[str] = []  # whoever comes second to seed 0 must have seen that it is taken
+        readers = [Thread(target=lambda p=process: said.extend(p.stdout)) for process in (first, second)]
+        for reader in readers:
+            reader.start()
+        wait_until(lambda: any("another process is at work on it" in line for line in said), 120)
         gate.touch()
-        said = [process.communicate(timeout=60)[0] for process in (first, second)]
-        assert (first.returncode, second.returncode) == (0, 0), said
-    assert "another process is at work on it" in said[0] + said[1]
+        for reader, process in zip(readers, (first, second), strict=True):
+            reader.join(60)
+            assert process.wait(60) == 0, said
     assert len(outputs.runs()) == 3
     trained = [(path / "provenance.json").read_text().count('"argv"') for path in outputs.runs()]
     assert trained == [1, 1, 1]

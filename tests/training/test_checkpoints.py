@@ -6,6 +6,7 @@ import errno
 import math
 import os
 import resource
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -134,11 +135,11 @@ def test_a_file_that_cannot_grow_leaves_the_old_checkpoint_whole(tmp_path):
 
 
 def test_a_full_disk_during_training_ends_in_a_run_error(tmp_path, monkeypatch):
-    def full(checkpoint: Any, file: Any) -> None:
-        file.write(b"half of it")
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def full(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(".ckpt"):
+            raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("lengthwise.training.callbacks.checkpoints.torch.save", full)
+    monkeypatch.setattr("lengthwise.runs.atomic.os.fsync", full)
     with pytest.raises(RunError, match=r"cannot write .*last\.ckpt: no space left.*free some space"):
         train(tmp_path, 0.5)
     assert os.listdir(tmp_path / "checkpoints") == []
@@ -148,3 +149,36 @@ def test_a_folder_that_cannot_be_made_is_a_run_error(tmp_path):
     (tmp_path / "checkpoints").write_text("a file in the way")
     with pytest.raises(RunError, match=r"cannot write .*checkpoints/last\.ckpt"):
         train(tmp_path, 0.5)
+
+
+class Interruption:
+    """A profiler that interrupts at the n-th event of a call, which is where a signal can be answered."""
+
+    def __init__(self, n: int) -> None:
+        self.left = n
+
+    def __call__(self, *event: Any) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_at_any_moment_of_a_save_is_an_interrupt(tmp_path):
+    """Torch's writer would answer it with an error of its own, or end the process."""
+    path = tmp_path / "last.ckpt"
+    AtomicCheckpointIO().save_checkpoint({"state_dict": {"x": torch.ones(3)}}, path)
+    before, moments = path.read_bytes(), 0
+    for n in range(1, 2000, 7):
+        interruption = Interruption(n)
+        try:
+            sys.setprofile(interruption)
+            AtomicCheckpointIO().save_checkpoint({"state_dict": {"x": torch.zeros(20_000)}}, path)
+        except KeyboardInterrupt:
+            assert path.read_bytes() == before or len(path.read_bytes()) > 20_000
+            moments += 1
+        finally:
+            sys.setprofile(None)
+        if interruption.left > 0:
+            break
+    assert moments > 30
+    assert interruption.left > 0 and read_checkpoint(path)["state_dict"]["x"].shape == (20_000,)

@@ -5,6 +5,7 @@ Contents are plain, so ``torch.load(path, weights_only=True)`` reads them.
 
 from __future__ import annotations
 
+import io
 import math
 import pickle
 import zipfile
@@ -87,15 +88,11 @@ class AtomicCheckpointIO(CheckpointIO):
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"cannot write {path}: {explain(error)}.") from error
+        # in memory first: torch's writer answers an interrupt, or an error, of a Python file by another error or abort
+        contents = io.BytesIO()
+        torch.save(checkpoint, contents)
         with replacing(path) as file:
-            guarded = _FirstError(file)
-            try:
-                torch.save(checkpoint, guarded)  # type: ignore[arg-type]
-            except RuntimeError:
-                # torch's writer turns the failed write into a RuntimeError of its own
-                if guarded.error is not None:
-                    raise guarded.error from None
-                raise
+            file.write(contents.getbuffer())
 
     def load_checkpoint(
         self, path: Any, map_location: Any = None, weights_only: bool | None = None
@@ -104,24 +101,6 @@ class AtomicCheckpointIO(CheckpointIO):
 
     def remove_checkpoint(self, path: Any) -> None:
         Path(path).unlink(missing_ok=True)
-
-
-class _FirstError:
-    """A file that remembers the first OSError of a write."""
-
-    def __init__(self, file: Any) -> None:
-        self.file = file
-        self.error: OSError | None = None
-
-    def write(self, data: Any) -> int:
-        try:
-            return self.file.write(data)
-        except OSError as error:
-            self.error = self.error or error
-            raise
-
-    def flush(self) -> None:
-        self.file.flush()
 
 
 class Checkpoints(Checkpoint):
