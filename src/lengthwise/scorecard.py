@@ -32,7 +32,11 @@ from lengthwise.sweeping import composer_of, hydra_words, parse
 DEFAULT_WIDTH = "model.width=128"
 """The width of the textbooks' pictures, unless the command line names one."""
 
-DEFAULT_PAGE = "outputs/scorecard.html"
+PAGE = "scorecard.html"
+"""Written into the folder of ``outputs=`` unless ``path=`` says otherwise."""
+
+NO_EFFECT = ("optimizer", "schedule", "trainer", "evaluation", "callbacks", "wandb", "debug", "sweep", "run")
+"""Of training: a scorecard is of what is untrained."""
 
 NOT_ALONE = ("stack",)
 """Options of the slot that are made of others, and shown when they are asked for."""
@@ -63,7 +67,7 @@ def scorecard(arguments: Sequence[str]) -> int:
     """
     own, words = _own(arguments)
     for name in ("csv", "path"):
-        if own[name] and own[name] != DEFAULT_PAGE:  # whose folder is made
+        if own[name] and name in own["named"]:  # the default page's folder is made
             check_target(Path(own[name]), f"{name}={own[name]}")
     cells = cells_of(words)
     prepare(cells[0].config)
@@ -93,20 +97,27 @@ def scorecard(arguments: Sequence[str]) -> int:
 
 def _own(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """What is the command's own, and the words that compose.  ``path=null`` and ``csv=null`` write nothing."""
-    own: dict[str, Any] = {"path": DEFAULT_PAGE, "csv": None, "json": False}
-    words = []
+    own: dict[str, Any] = {"path": None, "csv": None, "json": False, "named": []}
+    outputs, words = "outputs", []
     for word in arguments:
         key, equals, value = word.partition("=")
         if word == "--json":
             own["json"] = True
+        elif equals and key == "outputs":
+            outputs = value
+        elif key.lstrip("+~").partition(".")[0] in NO_EFFECT:
+            raise ConfigError(f"{word}: has no effect on a scorecard, which is of what is untrained; leave it out")
         elif equals and key in ("path", "csv"):
             if not value:
                 raise ConfigError(
                     f"{key}=: name a file, such as {key}=scorecard.{'html' if key == 'path' else 'csv'}"
                 )
             own[key] = None if value == "null" else value
+            own["named"].append(key)
         else:
             words.append(word)
+    if "path" not in own["named"]:
+        own["path"] = str(Path(outputs) / PAGE)
     return own, words
 
 

@@ -120,7 +120,8 @@ Examples
   key=value         any slot and key of `lengthwise train`: sizes, data.lengths, attention, --config-dir DIR
                     (model.width is 128 here, the width of the textbooks' pictures, unless it or size= is given;
                     an encoding that needs a decoder is measured in one, others in an encoder, unless model= says so)
-  path=FILE         the page with the pictures (default: outputs/scorecard.html; path=null writes none)
+  path=FILE         the page with the pictures (default: outputs/scorecard.html, where outputs=DIR may
+                    name another folder; path=null writes none)
   csv=FILE          every measured and declared figure, one row an encoding (a file's folder must be there)
   --json            the same as JSON on standard output, instead of the table
 """

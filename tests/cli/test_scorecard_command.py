@@ -153,12 +153,20 @@ def test_an_encoding_of_one_s_own(run: Run, tmp_path: Path) -> None:
         (["pe=rotary", "model=encoder_decoder"], "a scorecard is of an encoder or a decoder"),
         (["pe=xpos", "model=encoder"], "use a decoder"),
         (["foo=1"], "foo: there is no such key"),
+        (["pe=rotary", "trainer.max_steps=5"], "trainer.max_steps=5: has no effect on a scorecard"),
+        (["pe=rotary", "optimizer=sgd"], "optimizer=sgd: has no effect on a scorecard"),
     ],
 )
 def test_what_is_wrong_is_one_message(run: Run, words: list[str], said: str) -> None:
     result = run("scorecard", *words)
     assert result.code == 2 and said in result.err and result.err.count("\n") == 1 and result.out == ""
     assert not Path("outputs").exists()
+
+
+def test_the_page_goes_where_the_outputs_go(run: Run, tmp_path: Path) -> None:
+    result = run("scorecard", "pe=none", "model.width=8", "outputs=elsewhere")
+    assert result.code == 0 and "page: elsewhere/scorecard.html" in result.out
+    assert (tmp_path / "elsewhere" / "scorecard.html").is_file() and not (tmp_path / "outputs").exists()
 
 
 def test_a_page_that_cannot_be_written_is_said_in_one_message(run: Run, tmp_path: Path) -> None:
