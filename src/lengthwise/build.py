@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import hydra.utils
 from pytorch_lightning import Callback
 from pytorch_lightning.utilities.exceptions import MisconfigurationException
+from torch import nn
+from torch.optim import Optimizer
 
 from lengthwise.components import check_components
 from lengthwise.errors import ConfigError
 from lengthwise.nn import PositionEncoding, Transformer
+from lengthwise.nn.norm import Placement
 from lengthwise.positions import Positions, Sequential
 from lengthwise.runs import component_name
 from lengthwise.tasks import Layout, Task, bin_lengths
 from lengthwise.training.data import check_divides
 from lengthwise.training.fit import TrainerOptions, refuse
 from lengthwise.training.hardware import device_of
+from lengthwise.training.schedules import Schedule
 
 _ANY_MACHINE = {"accelerator": "cpu", "precision": "32-true"}
 _SHAPES = {"Encoder": "encoder", "Decoder": "decoder", "EncoderDecoder": "encoder_decoder"}
@@ -31,6 +36,17 @@ _MODEL_SLOTS = {
     "init": "init",
 }
 
+_KINDS: dict[str, type] = {
+    "task": Task,
+    "positions": Positions,
+    "schedule": Schedule,
+    "init": Callable,  # type: ignore[dict-item]
+    "norm": Placement,
+    "norm_layer": nn.Module,
+    "activation": nn.Module,
+}
+"""What the component of a slot must be. The Transformer sees to its encoding and attention itself."""
+
 
 def build(slot: str, node: dict[str, Any], **supplied: Any) -> Any:
     """The component that `node` names, or a factory for it when the node says ``_partial_``.
@@ -38,10 +54,17 @@ def build(slot: str, node: dict[str, Any], **supplied: Any) -> Any:
     Raises ConfigError naming the slot, the class and the reason.
     """
     try:
-        return hydra.utils.instantiate(node, _convert_="all", **supplied)
+        made = hydra.utils.instantiate(node, _convert_="all", **supplied)
     except (Exception, SystemExit) as error:
         reason = error.__cause__ or error
         raise ConfigError(f"slot {slot}, option {option_of(node)}: {reason}") from error
+    kind, factory = _KINDS.get(slot, object), getattr(made, "func", None)
+    right = issubclass(factory, kind) if inspect.isclass(factory) else factory or isinstance(made, kind)
+    if not right:  # what a function returns is seen where it is called
+        raise ConfigError(
+            f"{slot}._target_={node['_target_']}: that is no {kind.__name__} ({kind.__module__})"
+        )
+    return made
 
 
 def build_task(config: dict[str, Any]) -> Task:
@@ -216,9 +239,13 @@ def refuse_training(config: dict[str, Any], model: Transformer, *, hardware: boo
     if hardware and trainer["precision"] == "16-mixed" and device_of(trainer["accelerator"]).type == "cpu":
         raise ConfigError("trainer.precision=16-mixed needs a GPU; on a CPU use 32-true or bf16-mixed")
     try:
-        build("optimizer", config["optimizer"])(model)
+        optimizer = build("optimizer", config["optimizer"])(model)
     except Exception as error:  # torch's own checks raise what they like
         raise ConfigError(f"slot optimizer, option {option_of(config['optimizer'])}: {error}") from error
+    if not isinstance(optimizer, Optimizer):
+        raise ConfigError(
+            f"optimizer._target_={config['optimizer']['_target_']}: that makes no torch optimizer of a model"
+        )
     callbacks: list[Any] = [build(f"callbacks.{name}", node) for name, node in config["callbacks"].items()]
     for name, callback in zip(config["callbacks"], callbacks, strict=True):
         if not isinstance(callback, Callback):

@@ -58,6 +58,13 @@ def settable(target: Any, *, partial: bool, slot: str = "") -> list[str]:
 
 def _check_component(slot: str, node: dict[str, Any], supplied: set[str]) -> None:
     target = locate(slot, node["_target_"])
+    try:
+        inspect.signature(target)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"{slot}._target_={node['_target_']}: the options that it takes cannot be read ({error}); name a class "
+            "or function written in Python"
+        ) from error
     allowed = set(settable(target, partial=node.get("_partial_", False))) - supplied
     hints = _hints(target)
     for key, value in node.items():

@@ -106,7 +106,9 @@ def _own(arguments: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         elif equals and key == "outputs":
             outputs = value
         elif key.lstrip("+~").partition(".")[0] in NO_EFFECT:
-            raise ConfigError(f"{word}: has no effect on a scorecard, which is of what is untrained; leave it out")
+            raise ConfigError(
+                f"{word}: has no effect on a scorecard, which is of what is untrained; leave it out"
+            )
         elif equals and key in ("path", "csv"):
             if not value:
                 raise ConfigError(

@@ -19,6 +19,17 @@ WRONG = [
     ("data.lengths=[1,2]", ["data.lengths=[1, 2]", "at least 3"]),
     ("task=majority data.lengths=[4]", ["odd"]),
     ("readout=front model=decoder", ["readout=front", "decoder"]),
+    *(
+        (f"{slot}._target_=fractions.Fraction", [f"{slot}._target_=fractions.Fraction", f"no {kind}"])
+        for slot, kind in (
+            ("positions", "Positions"),
+            ("norm", "Placement"),
+            ("norm_layer", "Module"),
+            ("activation", "Module"),
+            ("init", "Callable"),
+        )
+    ),
+    ("optimizer=adamw optimizer._target_=collections.OrderedDict", ["optimizer._target_", "cannot be read"]),
     ("trainer.devices=3", ["trainer.devices=3"]),
     ("-m trainer.max_steps=5,10", ["the same run", "trainer.max_steps", "run.label"]),
     ("-m study=length_generalization seed=0,1", ["study.grids=null"]),
