@@ -143,8 +143,8 @@ than 1e-4 fails. Exit code 1 where something declared fails or cannot be shown.
 
 Examples
   lengthwise certify pe=alibi norm=post
-  lengthwise certify run=01959a layers=true
-  lengthwise certify run=01959a axes=all
+  lengthwise certify run=fddc2f layers=true
+  lengthwise certify run=fddc2f axes=all
 
 Of a model composed from the command line, untrained: any slot and key of `lengthwise train`, --config-dir DIR
 Of a finished run

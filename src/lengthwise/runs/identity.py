@@ -29,7 +29,7 @@ from lengthwise.runs.lengths import parse_lengths
 from lengthwise.sources import helpers, module_folder, source_file
 from lengthwise.texts import without_place
 
-RESULTS_VERSION = 1
+RESULTS_VERSION = 2
 """Raised when the same configuration gives other results than it did before."""
 
 HASH_LENGTH = 10

@@ -14,7 +14,6 @@ class BinMajority(Task):
 
     name = "bin_majority"
     answer_format = "label"
-    block = 1
     definition = (
         "The number of zeros is uniform over 0…n without the tie n/2, the order is uniform; the label is the more "
         "frequent bit."

@@ -95,8 +95,6 @@ class Task:
     causal_only:      per_token only, causal: later inputs give the answer away (the next symbol), so that no model may
                       see them.
     partly_scored:    per_token only: answers that are IGNORE are not scored.
-    block:            training batches that are made at once, which costs less than one by one (1: as runs of the first
-                      tasks were made).
     of_this_machine:  symbols, lengths and baselines come from a file that differs between machines.
     variable_answers: sequence only: how long an answer is does not follow from the input's length alone.
     definition:       what it is, precise enough to be written again; prediction: what is known of its generalising.
@@ -118,7 +116,6 @@ class Task:
     causal_only: ClassVar[bool] = False
     partly_scored: ClassVar[bool] = False
     of_this_machine: ClassVar[bool] = False
-    block: ClassVar[int] = 16
     variable_answers: ClassVar[bool] = False
     definition: ClassVar[str] = ""
     worked: ClassVar[tuple[tuple[str, str], ...]] = ()

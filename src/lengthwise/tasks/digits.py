@@ -34,7 +34,6 @@ class Digits(Task):
 
     name = "digits"
     answer_format = "label"
-    block = 1
     definition = (
         "A handwritten digit of 8 x 8 grey values (0 to 1) is cut into patches of `patch` x `patch` (1, 2, 4), row by "
         "row; each patch is one token of patch^2 numbers; the label is the digit. 64, 16 or 4 tokens: one length. "

@@ -15,7 +15,6 @@ class Majority(Task):
 
     name = "majority"
     answer_format = "label"
-    block = 1
     definition = (
         "Odd length; the numbers of the two symbols differ by a margin drawn uniformly from `margins` (those <= n); "
         "the label is the more frequent symbol, each half of the time; the order is uniform."

@@ -15,7 +15,6 @@ class Offsets(Task):
 
     name = "offsets"
     answer_format = "per_token"
-    block = 1
     definition = (
         "Independent uniform bits; the answer at position t is the string of the bits at t-1, t-2, t-3, t-5 "
         "(`offsets`, the nearest first), one of 16 symbols; a bit before the start counts as 0. Needs one attention "

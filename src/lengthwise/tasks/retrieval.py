@@ -13,7 +13,6 @@ class Last(Task):
 
     name = "last"
     answer_format = "label"
-    block = 1
     definition = "Independent uniform tokens; the label is the last one."
     worked = (("s3 s1 s7", "s7"), ("s0", "s0"), ("s2 s2 s5 s4", "s4"))
     symmetry = Symmetry("permutations that fix the last position", "identity")

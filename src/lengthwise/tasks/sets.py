@@ -31,7 +31,6 @@ class SetMax(Task):
 
     name = "set_max"
     answer_format = "label"
-    block = 1
     definition = (
         "A range r uniform over 1…`symbols` is drawn per sequence, then independent uniform numbers from 0…r-1; the "
         "label is their maximum. Without the range, the maximum of a long sequence would be the largest symbol."
@@ -84,7 +83,6 @@ class AboveMean(Task):
 
     name = "above_mean"
     answer_format = "per_token"
-    block = 1
     definition = (
         "Numbers as in set_max; the answer at each position says whether its number is above (strictly) the mean of "
         "the sequence. Not causal: as a decoder the answers follow the input."

@@ -15,7 +15,6 @@ class Strings(Task):
     """Answers as long as the input; no single position decides them."""
 
     answer_format = "sequence"
-    block = 1
     evidence_meaning = "none: each answer symbol has its own position"
     number_kinds: ClassVar[tuple[str, ...]] = ("index",)
 

@@ -12,7 +12,6 @@ class WordOrder(Task):
 
     name = "word_order"
     answer_format = "label"
-    block = 1
     definition = (
         "One `not`, one `good`, one `bad`, the rest independent uniform fillers w0, w1, …; `not` directly precedes "
         "one of the two adjectives, and that adjective is the label. The place of `not` is uniform over 0…n-2, that "

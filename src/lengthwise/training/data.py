@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import pytorch_lightning as pl
 import torch
 from torch.utils.data import DataLoader, IterableDataset
@@ -24,8 +23,8 @@ from lengthwise.tasks.contract import Examples, Task
 from lengthwise.tasks.items import validation_items
 from lengthwise.tasks.layout import Layout
 
-_BLOCK_ROWS = 2048
-"""Examples made at once at most."""
+_BLOCK_STEPS, _BLOCK_ROWS = 16, 2048
+"""Steps and examples made at once at most. Which examples a step has depends on both: see RESULTS_VERSION."""
 
 VALIDATION_ROWS = 512
 """Validation sequences in one forward pass, over all ranks together: bounds memory, changes no figure."""
@@ -71,26 +70,19 @@ def global_examples(
     task: Task, *, lengths: Sequence[int], batch_size: int, data_seed: int, split: str, step: int
 ) -> Examples:
     """The `batch_size` examples of one optimizer step, each of a length drawn uniformly from `lengths`."""
-    if task.block == 1:
-        return _drawn(task, philox("batch", split, data_seed, step), lengths, batch_size, split)
-    steps = max(1, min(task.block, _BLOCK_ROWS // batch_size))
+    steps = max(1, min(_BLOCK_STEPS, _BLOCK_ROWS // batch_size))
     index, place = divmod(step, steps)
     made = _block(task, tuple(lengths), batch_size * steps, data_seed, split, index)
     return made.rows(slice(place * batch_size, (place + 1) * batch_size))
-
-
-def _drawn(
-    task: Task, stream: np.random.Generator, lengths: Sequence[int], size: int, split: str
-) -> Examples:
-    return task.generate(stream.choice(lengths, size=size), stream, split)
 
 
 @lru_cache(maxsize=2)
 def _block(
     task: Task, lengths: tuple[int, ...], size: int, data_seed: int, split: str, index: int
 ) -> Examples:
-    """The examples of several steps that follow one another."""
-    return _drawn(task, philox("batches", split, data_seed, index), lengths, size, split)
+    """The examples of several steps that follow one another: cheaper made at once than one by one."""
+    stream = philox("batches", split, data_seed, index)
+    return task.generate(stream.choice(lengths, size=size), stream, split)
 
 
 def check_divides(batch_size: int, world: int, accumulate: int) -> None:
