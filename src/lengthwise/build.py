@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -14,12 +15,14 @@ from torch import nn
 from torch.optim import Optimizer
 
 from lengthwise.components import check_components
+from lengthwise.config import short
 from lengthwise.errors import ConfigError
 from lengthwise.nn import PositionEncoding, Transformer
 from lengthwise.nn.norm import Placement
 from lengthwise.positions import Positions, Sequential
-from lengthwise.runs import component_name
+from lengthwise.runs import component_name, format_lengths
 from lengthwise.tasks import Layout, Task, bin_lengths
+from lengthwise.tasks.items import legal_lengths
 from lengthwise.training.data import check_divides
 from lengthwise.training.fit import TrainerOptions, refuse
 from lengthwise.training.hardware import device_of
@@ -78,7 +81,10 @@ def build_task(config: dict[str, Any]) -> Task:
             try:
                 task.check_length(n)
             except ValueError as error:
-                raise ConfigError(f"{part}.lengths={config[part]['lengths']}: {error}") from error
+                asked = config[part]["lengths"]
+                legal = legal_lengths(task, min(asked), max(asked))
+                among = f", such as {part}.lengths={short(_written(legal))}" if legal else ""
+                raise ConfigError(f"{part}.lengths={short(_written(asked))}: {error}{among}") from error
     for low, high in config["evaluation"]["bins"]:
         try:
             bin_lengths(task, low, high, 1)
@@ -87,6 +93,14 @@ def build_task(config: dict[str, Any]) -> Task:
     if config["evaluation"]["symmetry"]:
         _check_symmetry_length(config, task)
     return task
+
+
+def _written(lengths: Sequence[int]) -> str:
+    """As `parse_lengths` reads them; evenly spaced ones as a range with a step."""
+    steps = {b - a for a, b in itertools.pairwise(lengths)}
+    if len(lengths) > 3 and len(steps) == 1 and steps != {1}:
+        return f"{lengths[0]}-{lengths[-1]}:{steps.pop()}"
+    return format_lengths(lengths)
 
 
 def _check_symmetry_length(config: dict[str, Any], task: Task) -> None:

@@ -309,5 +309,11 @@ def _elsewhere(key: str) -> str | None:
 
 
 def first_line(error: BaseException) -> str:
-    """Of what an error says."""
-    return str(error).strip().splitlines()[0]
+    """Of what an error says; OmegaConf's commonest two in words."""
+    line = str(error).strip().splitlines()[0]
+    if re.fullmatch(r"Cannot merge (Dict|List)Config with (Dict|List)Config", line):
+        return "takes what its default is, a mapping {…} or a list […], and was given the other"
+    if found := re.fullmatch(r"Value (.+) of type '\w+' could not be converted to (\w+)", line):
+        kinds = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
+        return f"takes {kinds.get(found.group(2), found.group(2))}, not {found.group(1)}"
+    return line

@@ -9,7 +9,7 @@ from typing import Any
 from lengthwise.console import say
 from lengthwise.evaluation.actions import PERMUTATIONS
 from lengthwise.evaluation.bins import bin_items, evaluate_bins
-from lengthwise.evaluation.length import evaluate_lengths, summarise, with_baselines
+from lengthwise.evaluation.length import counts_in, evaluate_lengths, summarise, with_baselines
 from lengthwise.evaluation.perplexity import perplexity
 from lengthwise.evaluation.symmetry import certificate
 from lengthwise.evaluation.verdict import kept, verdicts
@@ -229,9 +229,11 @@ def _protocols(
                 figures[f"{checkpoint}/{measure}/{found[0]}-{found[1]}"] = row[measure]
         if evaluation["mean"] is not None:
             low, high = evaluation["mean"]
+            asked = [everything.get(length) for length in legal_lengths(task, low, high)]
             values = [
-                everything[length][measure] if length in everything else None
-                for length in legal_lengths(task, low, high)
+                None if row is None else row[measure]
+                for row in asked
+                if row is None or counts_in(row, measure)
             ]
             known = [value for value in values if value is not None]
             complete = bool(known) and len(known) == len(values)

@@ -19,8 +19,12 @@ from lengthwise.evaluation.modes import device_of, evaluation_mode
 from lengthwise.keyed import philox
 from lengthwise.nn import Transformer
 from lengthwise.runs import find_run
+from lengthwise.runs.lengths import LONGEST
 from lengthwise.tasks import Examples, Layout, Task, test_items, validation_items
 from lengthwise.training.callbacks.checkpoints import load_weights
+
+_MOST = 4096
+"""Sequences at once; nobody reads more."""
 
 _OWN = {
     "length": None,
@@ -47,8 +51,8 @@ def show(arguments: Sequence[str]) -> int:
         config, model = compose([*overrides, "evaluation.symmetry=false"]), None
         task = build_task(config)
         layout = build_layout(config, task)
-    length = _number("length", own["length"] or max(config["data"]["lengths"]))
-    examples = _examples(task, length, _number("count", own["count"]), str(own["split"]))
+    length = _number("length", own["length"] or max(config["data"]["lengths"]), LONGEST)
+    examples = _examples(task, length, _number("count", own["count"], _MOST), str(own["split"]))
     key = (own["split"], length)
     batch = layout(examples, *key)
     said = None if model is None else _answers(model, layout, examples, batch)
@@ -73,13 +77,13 @@ def _split(arguments: Sequence[str]) -> tuple[dict[str, str | None], list[str]]:
     return own, overrides
 
 
-def _number(option: str, value: Any) -> int:
+def _number(option: str, value: Any, most: int) -> int:
     try:
         number = int(value)
     except ValueError:
         number = 0
-    if number < 1:
-        raise ConfigError(f"{option}={value}: must be a whole number of at least 1")
+    if not 1 <= number <= most:
+        raise ConfigError(f"{option}={value}: must be a whole number from 1 to {most}")
     return number
 
 
@@ -121,8 +125,10 @@ def _sequence(
     if examples.features is None:
         lines.append(f"input   {names.decode(examples.inputs[index, :length])}")
     else:
-        shape = examples.features.shape[1:]
-        lines.append(f"input   {shape[0]} vectors of {shape[1]} numbers")
+        vectors = [
+            " ".join(f"{v:.3g}" for v in vector) for vector in examples.features[index, :length].tolist()
+        ]
+        lines += [f"{'' if row else 'input':<7} {row}: {vector}" for row, vector in enumerate(vectors)]
     lines.append(f"answer  {names.decode(examples.answers[index, :count])}")
     place = int(examples.evidence[index])
     if place >= 0:

@@ -19,6 +19,7 @@ from lengthwise.errors import ConfigError
 from lengthwise.outside import option_files
 from lengthwise.runs.lengths import format_lengths, parse_lengths
 from lengthwise.tasks import Task, best_blind
+from lengthwise.tasks.estimated import BAG_LENGTH
 from lengthwise.usage import comment
 
 _BASELINES = {
@@ -45,6 +46,10 @@ def tasks(arguments: Sequence[str]) -> int:
     named = [word for word in words if "=" not in word]
     given = parse_values([word for word in words if word not in named], {"markdown": None, "lengths": None})
     lengths = parse_lengths(given["lengths"], "lengths") if given["lengths"] else None
+    if lengths and not named and not given["markdown"]:
+        raise ConfigError(
+            f"lengths={given['lengths']}: say of which task, such as lengthwise tasks parity lengths=4,8"
+        )
     known = option_files("task")
     for name in named:
         if name not in known:
@@ -115,6 +120,10 @@ def markdown(cards: Sequence[dict[str, Any]]) -> str:
         "accuracies in % of rules that do not do the task, computed or measured, never guessed:",
         "",
         *(f"- `{name}`: {what}" for name, what in _BASELINES.items()),
+        "",
+        "What has a formula is exact. What is measured is fitted on one set of samples and scored on another, a lower",
+        f"bound of the best rule of its kind; rules of the bag only up to {BAG_LENGTH} symbols, since longer bags",
+        "hardly repeat. `window` is given where there is a formula. Best blind is the best of those that are given.",
         "",
         "| task | what | answer | source |",
         "|---|---|---|---|",

@@ -25,6 +25,10 @@ def read_text(file: str | None) -> bytes:
     """
     if file is None:
         return _topics()
+    if not isinstance(file, str | os.PathLike) or not str(file):
+        raise ValueError(
+            f"file={file!r} is no file's name; name a text file, or null for CPython's documentation"
+        )
     path = Path(file)
     try:
         data = path.read_bytes()

@@ -16,7 +16,7 @@ WRONG = [
     ("data.batch_size=0", ["data.batch_size=0"]),
     ("pe=[rotary,alibi]", ["one option, not a list"]),
     ("pe=unit_interval model=decoder", ["decoder", "UnitInterval"]),
-    ("data.lengths=[1,2]", ["data.lengths=[1, 2]", "at least 3"]),
+    ("data.lengths=[1,2]", ["data.lengths=1,2", "at least 3"]),
     ("task=majority data.lengths=[4]", ["odd"]),
     ("readout=front model=decoder", ["readout=front", "decoder"]),
     *(

@@ -73,8 +73,12 @@ def test_what_a_trained_model_answers(run, tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (["task=word_order", "length=2"], "length 2 is not possible; use lengths of at least 3"),
-        (["task=copy", "length=0"], "length=0: must be a whole number of at least 1"),
+        (["task=copy", "length=0"], "length=0: must be a whole number from 1 to 1048576"),
+        (["task=copy", "length=1000000000"], "length=1000000000: must be a whole number from 1 to 1048576"),
         (["task=copy", "count=many"], "count=many: must be a whole number"),
+        (["task=copy", "count=5000"], "count=5000: must be a whole number from 1 to 4096"),
+        (["task=modular_arithmetic", "evaluation=chomsky"], "such as evaluation.lengths=1-499:2"),
+        (["task=copy", "evaluation.lengths=[4,100000000]"], "100000000 is too long"),
         (["task=copy", "split=tset"], "split='tset' is unknown"),
         (["task=cpoy"], "task=cpoy: no such option"),
         (["copy"], "copy: arguments are written key=value"),

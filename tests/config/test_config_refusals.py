@@ -16,7 +16,7 @@ from lengthwise.errors import ConfigError
         ("data.lenghts=[1,2]", ["data.lenghts", "Did you mean data.lengths?"]),
         ("+optimiser.lr=1", ["optimiser.lr=1", "Did you mean optimizer.lr?"]),
         ("data.batch_size=0", ["data.batch_size=0", "at least 1"]),
-        ("data.batch_size=2.5", ["data.batch_size", "Integer"]),
+        ("data.batch_size=2.5", ["data.batch_size", "takes a whole number, not '2.5'"]),
         ("model.heads=0", ["model.heads=0", "at least 1"]),
         ("model.dropout=1.5", ["model.dropout=1.5", "below 1"]),
         ("seed=-1", ["seed=-1", "at least 0"]),

@@ -338,3 +338,36 @@ def test_evaluation_id_names_the_options():
     assert evaluation_id() == evaluation_id({}) == "trained"
     assert evaluation_id({"pe.base": 500}) != evaluation_id({"pe.base": 501}) != "trained"
     assert evaluation_id({"a": 1, "b": 2}) == evaluation_id({"b": 2, "a": 1})
+
+
+def test_a_length_that_is_tested_otherwise_than_trained_counts_as_beyond():
+    """7 was trained on, but its test items are others: not in distribution, also where it lies inside."""
+    rows = rows_of({4: 1.0, 7: 0.25, 20: 0.5})
+    rows[1]["flags"] = "untrained_positions;not_as_trained"
+    summary = summarise(rows, [4, 7])["exact_match"]
+    assert (summary["in_distribution"], summary["extrapolation"]) == (1.0, 0.375)
+    rows[1]["flags"] = ""
+    plain = summarise(rows, [4, 7])["exact_match"]
+    assert (plain["in_distribution"], plain["extrapolation"]) == (0.625, 0.5)
+
+
+def test_the_tests_of_scan_past_its_actions_are_flagged():
+    task, layout, model = build_parts(
+        composed("task=scan", "model=decoder", "model.width=8", "model.heads=1")
+    )
+    rows = evaluate_lengths(model, task, layout, [3, 7], train_lengths=[3, 7])
+    flags = {(row["length"], row["stratum"]): row["flags"] for row in rows}
+    assert "not_as_trained" in flags[7, "all"]
+    assert "not_as_trained" not in flags[7, "short"] + flags[3, "all"]
+
+
+def test_empty_answers_have_no_part_in_the_token_accuracy():
+    """binary_multiplication of one symbol: nothing to answer, which every model gets right."""
+    empty, full = rows_of({1: 1.0, 4: 0.95})
+    empty["token_accuracy"], empty["n_tokens"] = None, 0
+    summary = summarise([empty, full], [1, 4])
+    assert summary["token_accuracy"] == {"in_distribution": 0.95, "extrapolation": None, "reach": 4}
+    assert summary["exact_match"]["in_distribution"] == 0.975
+    assert summary["not_defined"] == []
+    undefined = {**empty, "exact_match": None}
+    assert summarise([undefined, full], [1, 4])["token_accuracy"]["in_distribution"] is None, "control"

@@ -70,11 +70,11 @@ def test_the_published_length_splits():
     actions = np.array([len(actions) for actions in commands().values()])
     assert ((actions <= 22).sum(), (actions > 22).sum()) == (16_990, 3_920)
     sizes = {split: len(places) for split, places in split_commands(25).items()}
-    assert sizes == {"train": 15_997, "val": 1_777, "test": 3_136}
+    assert sizes == {"train": 15_997, "val": 889, "short": 888, "test": 3_136}
     places = np.concatenate(list(split_commands(25).values()))
     assert sorted(places) == list(range(20_910)), "no command is in two splits"
     assert actions[split_commands(25)["test"]].min() == 26
-    assert max(actions[split_commands(25)[split]].max() for split in ("train", "val")) == 25
+    assert max(actions[split_commands(25)[split]].max() for split in ("train", "val", "short")) == 25
     other = set(split_commands(24)["val"]) & set(split_commands(25)["val"])
     assert len(other) < 1_000, "another split holds out others"
 
@@ -102,7 +102,9 @@ def test_which_commands_each_split_draws_from(words):
     if words >= 7:
         assert drawn_names["test"] == set(every) - short, "the long ones, all of them"
     else:
-        assert drawn_names["test"] == drawn_names["val"]
+        assert drawn_names["test"] <= short
+        assert not drawn_names["test"] & drawn_names["val"] or words < 3
+    assert task.tests_what_is_trained(words) == (words < 7)
     if words >= 3:
         assert (
             not drawn_names["train"] & drawn_names["val"] and not drawn_names["train"] & drawn_names["test"]
@@ -186,3 +188,13 @@ def test_what_is_impossible_is_said(build, words):
         build()
     for word in ("task scan", *words):
         assert word in str(error.value), error.value
+
+
+def test_the_short_test_is_not_the_validation():
+    """By validation the best checkpoint is chosen: what is tested must be other commands."""
+    task = Scan()
+    for words in range(3, 10):
+        validated = rows_of(validation_items(task, words, 512))
+        tested = {name: rows_of(examples) for name, examples in task.whole_test(words).items()}
+        assert all(not validated & rows for rows in tested.values()), words
+    assert {"all", "short"} == set(task.whole_test(7))

@@ -137,6 +137,15 @@ BASELINES = [
 ]
 
 
+BAGS_MEASURED = (
+    "compute_sqrt",
+    "modular_arithmetic",
+    "modular_arithmetic_brackets",
+    "solve_equation",
+    "stack_manipulation",
+)
+
+
 def exact(task: Task) -> bool:
     return type(task).baselines is not Task.baselines and task.name not in (
         "binary_addition",
@@ -151,7 +160,10 @@ def test_baselines_are_the_best_rules(task, n, small_window):
     assert baselines.pop("uniform") == pytest.approx(1 / len(task.answer_symbols))
     assert "position_only" in baselines or n == 1
     for name, value in baselines.items():
-        tolerance = 1e-9 if exact(task) else 0.02
+        measured = not exact(task) or (
+            name in ("bag_optimal", "remaining_bag") and task.name in BAGS_MEASURED
+        )
+        tolerance = 0.02 if measured else 1e-9
         assert value == pytest.approx(best_from(VIEWS[name], task, n), abs=tolerance), name
     if n > W and task.name in ("even_pairs", "parity", "cycle_navigation") and task.answer_format == "label":
         assert "window" in baselines

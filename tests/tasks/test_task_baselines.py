@@ -12,8 +12,10 @@ from lengthwise.keyed import philox
 from lengthwise.tasks import (
     AboveMean,
     BinMajority,
+    BucketSort,
     Copy,
     Digits,
+    EvenPairs,
     First,
     Last,
     Majority,
@@ -263,3 +265,25 @@ def test_sums_and_windows_by_enumeration():
     x = [1] * 4 + [0] * 3
     windows = [sum(x[i] for i in kept) > 1 for kept in itertools.combinations(range(7), 3)]
     assert np.allclose(majority_in_window(7, np.array([4]), 3), np.mean(windows))
+
+
+def test_only_rules_that_read_the_input_can_be_solutions():
+    """Where one answer is always right, a model blind to everything scores 1."""
+    assert best_blind({"uniform": 0.5, "position_only": 1.0}) == 1.0
+    assert best_blind({"uniform": 0.5, "position_only": 0.6, "bag_optimal": 1.0, "remaining_bag": 1.0}) == 0.6
+    assert best_blind(EvenPairs().baselines(1)) == 1.0
+
+
+def test_a_baseline_that_is_no_number_is_no_baseline():
+    with pytest.raises(ValueError, match="position_only"):
+        best_blind({"uniform": 0.5, "position_only": float("nan")})
+
+
+@pytest.mark.parametrize("length", [1000, 1100, 5000])
+def test_bucket_sort_at_lengths_whose_factorials_overflow(length):
+    known = BucketSort().baselines(length)
+    assert 1 - 2 / length**0.5 < known["position_only"] < 1
+    assert known["position_only"] < known["previous_only"] < 1
+    answers = BucketSort().generate(np.full(200, length), philox("bucket", length)).answers
+    own = np.mean([np.bincount(column).max() / 200 for column in answers.T[:: length // 200]])
+    assert own == pytest.approx(known["position_only"], abs=0.015)

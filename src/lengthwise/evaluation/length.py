@@ -12,7 +12,7 @@ from lengthwise.batch import Batch
 from lengthwise.evaluation.decoding import answer_steps, at_targets, decode
 from lengthwise.evaluation.modes import device_of, evaluation_mode
 from lengthwise.evaluation.scores import Scores, score
-from lengthwise.evaluation.verdict import SUCCESS
+from lengthwise.evaluation.verdict import NOT_AS_TRAINED, SUCCESS
 from lengthwise.keyed import digest
 from lengthwise.nn.position import LengthError
 from lengthwise.tasks.contract import TEACHER_FORCED, best_blind
@@ -52,7 +52,8 @@ def evaluate_lengths(
     stratum: "all"; "evidence_inside", evidence at an input position below the longest of `train_lengths`, and
     "evidence_outside"; "distance_inside", fewer symbols than that between the evidence and the end of the input, and
     "distance_outside". An empty stratum has n = 0 and None for its figures, as has a length that the encoding
-    cannot represent, which is flagged "not_defined" and stops none of the others.
+    cannot represent, which is flagged "not_defined" and stops none of the others. "not_as_trained": see
+    `Task.tests_what_is_trained`.
 
     `max_tokens_per_batch` bounds memory and nothing else. Raises ValueError for a length the task does not have.
     """
@@ -92,6 +93,10 @@ def _one_length(
     rows: list[Row] = []
     for name, examples in whole.items():
         rows += _one_set(model, layout, examples, length, longest_trained, max_tokens, name)
+    if not task.tests_what_is_trained(length):
+        for row in rows:
+            if row["stratum"] == "all":
+                row["flags"] = ";".join(filter(None, [row["flags"], NOT_AS_TRAINED]))
     return rows
 
 
@@ -191,9 +196,10 @@ def summarise(rows: Iterable[Row], train_lengths: Sequence[int]) -> dict[str, An
     """Per measure ("token_accuracy", "exact_match"): `in_distribution`, `extrapolation` and `reach`.
 
     in_distribution: mean over the tested lengths among `train_lengths`; extrapolation: mean over those beyond the
-    longest. Either is None where there is no such length, and where one of them is not defined: a mean over the
-    lengths that an encoding can do would flatter it (`not_defined` lists them).
+    longest, and those flagged "not_as_trained". Either is None where there is no such length, and where one of them is
+    not defined: a mean over the lengths that an encoding can do would flatter it (`not_defined` lists them).
     reach: the largest tested length up to which the measure is ≥ 0.9 at every tested length; 0 if at none.
+    A length whose answers are all empty has no tokens, and no part in the token accuracy.
     """
     everything = sorted((row for row in rows if row["stratum"] == "all"), key=lambda row: row["length"])
     lengths = [row["length"] for row in everything]
@@ -201,18 +207,23 @@ def summarise(rows: Iterable[Row], train_lengths: Sequence[int]) -> dict[str, An
         raise ValueError(
             f"one row per length is needed, got the lengths {lengths}: summarise one evaluation at a time"
         )
-    trained, longest = set(train_lengths), max(train_lengths)
-    summary: dict[str, Any] = {
-        "not_defined": [row["length"] for row in everything if row["exact_match"] is None]
-    }
+    other = {row["length"] for row in everything if NOT_AS_TRAINED in str(row.get("flags", "")).split(";")}
+    lacking = [row["length"] for row in everything if row["exact_match"] is None]
+    trained, longest = set(train_lengths) - other, max(train_lengths)
+    summary: dict[str, Any] = {"not_defined": lacking}
     for measure in ("token_accuracy", "exact_match"):
-        figures = {row["length"]: row[measure] for row in everything}
+        figures = {row["length"]: row[measure] for row in everything if counts_in(row, measure)}
         summary[measure] = {
-            "in_distribution": _mean([figure for length, figure in figures.items() if length in trained]),
-            "extrapolation": _mean([figure for length, figure in figures.items() if length > longest]),
+            "in_distribution": _mean([v for n, v in figures.items() if n in trained]),
+            "extrapolation": _mean([v for n, v in figures.items() if n > longest or n in other]),
             "reach": _reach(figures),
         }
     return summary
+
+
+def counts_in(row: Row, measure: str) -> bool:
+    """Whether means of `measure` have a place for the row: answers that are all empty have no tokens to be right."""
+    return row[measure] is not None or row["exact_match"] is None
 
 
 def _mean(figures: list[float | None]) -> float | None:

@@ -11,6 +11,9 @@ from typing import Any
 
 Row = dict[str, Any]
 
+NOT_AS_TRAINED = "not_as_trained"
+"""The flag of a length whose test items are not drawn as training draws that length: it counts as beyond training."""
+
 SUCCESS = 0.9
 """Accuracy from which a test counts as a success: a seed's at one length, and at every length up to its reach."""
 

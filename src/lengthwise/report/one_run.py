@@ -10,7 +10,7 @@ from rich.table import Table
 
 from lengthwise.errors import RunError
 from lengthwise.evaluation.perplexity import perplexity
-from lengthwise.evaluation.verdict import SUCCESS
+from lengthwise.evaluation.verdict import NOT_AS_TRAINED, SUCCESS
 from lengthwise.runs import RunFolder, read_table
 from lengthwise.runs.lengths import SLIDING, bin_of
 from lengthwise.runs.tested import TRAINED, current_rows
@@ -94,7 +94,7 @@ def _table(rows: list[dict[str, Any]], checkpoint: str, trained: list[int]) -> T
         sliding = inside.get(SLIDING, {}).get("loss")
         table.add_row(
             str(row["length"]),
-            "yes" if row["length"] in trained else "",
+            "yes" if row["length"] in trained and NOT_AS_TRAINED not in (row["flags"] or "") else "",
             str(row["n"]),
             _percent(row["token_accuracy"]),
             _percent(row["exact_match"]),

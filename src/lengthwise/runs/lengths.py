@@ -15,6 +15,9 @@ from lengthwise.errors import ConfigError
 MOST = 100_000
 """More lengths than this is a slip of the keyboard, not a wish."""
 
+LONGEST = 2**20
+"""The longest input, in symbols: published tests go up to here, and a batch of it fits into memory."""
+
 _RANGE = re.compile(r"(\d{1,12})\s*-\s*(\d{1,12})(?:\s*:\s*(\d{1,12}))?")
 
 
@@ -53,6 +56,8 @@ def parse_lengths(value: Any, option: str = "data.lengths") -> list[int]:
         raise refuse("there is no length in it")
     if min(found) < 1:
         raise refuse(f"{min(found)} is too short")
+    if max(found) > LONGEST:
+        raise refuse(f"{max(found)} is too long, at most {LONGEST} symbols are possible")
     return sorted(found)
 
 

@@ -20,7 +20,7 @@ FORMAT = (
 SCRATCHPAD = (
     " With scratchpad=true the answer begins with a step for each place from the units on, missing digits "
     "being 0: both digits, the carry that comes in and the digit of the sum, then ',' or, after the last "
-    "place, '='; the sum follows."
+    "place, '='; the sum follows (a variant: a format of our own)."
 )
 
 

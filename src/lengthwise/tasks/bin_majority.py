@@ -26,7 +26,10 @@ class BinMajority(Task):
     symmetry = Symmetry("P", "identity")
     evidence_meaning = "none: all positions count alike"
     source = "Huang et al. 2025, A formal framework for understanding length generalization in transformers"
-    deviations = "no end symbol after the single answer"
+    deviations = (
+        "no end symbol after the single answer; shorter training lengths by default, odd ones (published: 1 to 50, "
+        "tested on 51-100 and 101-150)"
+    )
 
     def __init__(self) -> None:
         self.symbols = ("0", "1")

@@ -141,6 +141,10 @@ class Task:
         varies."""
         return 1 if self.answer_format == "label" else length
 
+    def tests_what_is_trained(self, length: int) -> bool:
+        """Whether test items of this many symbols are drawn as training sequences of that length are."""
+        return True
+
     def baselines(self, length: int) -> dict[str, float]:
         """Token accuracy (end symbol excluded) of rules that do not do the task, at `length`; where they apply:
 
@@ -272,12 +276,15 @@ class Task:
 
 
 def best_blind(baselines: Mapping[str, float]) -> float:
-    """The best baseline that ignores the order of the input without solving the task by that."""
-    return max(
-        value
-        for name, value in baselines.items()
-        if name in BLIND and (value < 1 - 1e-12 or name == "uniform")
-    )
+    """The best baseline that ignores the order of the input without solving the task by that: where the bag of the
+    inputs (or the own token) is all that the task needs, that rule is no measure of blindness.
+
+    Raises ValueError for a baseline that is no number.
+    """
+    if wrong := [name for name, value in baselines.items() if value != value]:
+        raise ValueError(f"the baselines {', '.join(wrong)} are no numbers")
+    solves = ("token_only", "bag_optimal", "remaining_bag")
+    return max(v for name, v in baselines.items() if name in BLIND and not (name in solves and v > 1 - 1e-12))
 
 
 def is_integer(value: Any) -> bool:

@@ -21,14 +21,22 @@ if TYPE_CHECKING:
 SAMPLES = 4096
 """Sequences that a rule is fitted on, and as many that it is scored on."""
 
-KINDS = ("position_only", "token_only", "previous_only")
+BAG_SAMPLES, BAG_LENGTH = 32768, 16
+"""The same for rules that know the bag of the inputs, and the longest inputs that they are measured at: the bags of
+longer ones hardly repeat, so that nothing is learned from samples."""
+
+SEEN = 3
+"""Cases of a cue that its own answer needs; under rarer ones the rule answers as if it knew the place alone."""
+
+KINDS = ("position_only", "token_only", "previous_only", "bag_optimal", "remaining_bag")
 
 
 def estimated_baselines(task: Task, length: int, wanted: Sequence[str] = KINDS) -> dict[str, float]:
     """Token accuracy (end symbol excluded) of the rules in `wanted` that apply; see `Task.baselines`.
 
     Each knows the place in the answer, and besides: position_only nothing, token_only the input token there
-    (per_token), previous_only the answer symbol before (sequence).
+    (per_token), previous_only the answer symbol before (sequence), bag_optimal the bag of the input tokens (and the one
+    there, per_token), remaining_bag that and the answer so far (sequence). None scores below a rule that knows less.
     Raises ValueError for a rule that is not known.
     """
     if unknown := set(wanted) - set(KINDS):
@@ -54,30 +62,64 @@ class _Key:
 @lru_cache(maxsize=1024)
 def _estimated(key: _Key, length: int, wanted: tuple[str, ...]) -> dict[str, float]:
     task = key.task
-    generator = philox("baselines", task.identity, length)
-    fitted, scored = (task.generate(np.full(SAMPLES, length), generator) for _ in range(2))
-    found = {}
-    for name in wanted:
-        cues = [_cues(task, examples, name) for examples in (fitted, scored)]
-        if cues[0] is not None and cues[1] is not None:
+    found = {"uniform": 1.0 / len(task.answer_symbols)}
+    for names, samples in ((KINDS[:3], SAMPLES), (KINDS[3:], BAG_SAMPLES if length <= BAG_LENGTH else 0)):
+        asked = [name for name in names if name in wanted and _applies(task, name)]
+        if not samples or not asked:
+            continue
+        generator = philox("baselines", task.identity, length)
+        fitted, scored = (task.generate(np.full(samples, length), generator) for _ in range(2))
+        for name in asked:
+            cues = [_cues(task, examples, name) for examples in (fitted, scored)]
             accuracy = _accuracy(cues[0], fitted, cues[1], scored)
             if not np.isnan(accuracy):
-                found[name] = accuracy
-    return found
+                found[name] = max([accuracy, *(found[less] for less in _LESS[name] if less in found)])
+    return {name: found[name] for name in wanted if name in found}
 
 
-def _cues(task: Task, examples: Examples, name: str) -> np.ndarray | None:
-    """(B, m) int64: what the rule knows at each place of the answer; None where it does not apply."""
+_LESS = {
+    "position_only": ("uniform",),
+    "token_only": ("position_only",),
+    "previous_only": ("position_only",),
+    "bag_optimal": ("position_only", "token_only"),
+    "remaining_bag": ("position_only", "previous_only", "bag_optimal"),
+}
+"""What a rule may do without all that it knows."""
+
+
+def _applies(task: Task, name: str) -> bool:
+    formats = {"token_only": ("per_token",), "previous_only": ("sequence",), "remaining_bag": ("sequence",)}
+    return task.answer_format in formats.get(name, (task.answer_format,))
+
+
+def _cues(task: Task, examples: Examples, name: str) -> np.ndarray:
+    """(B, m) int64: what the rule knows at each place of the answer, as a number."""
     shape, names = examples.answers.shape, len(task.symbols)
     places = np.broadcast_to(np.arange(shape[1]), shape)
+    before = np.concatenate([np.zeros((shape[0], 1), np.int64), 1 + examples.answers[:, :-1]], axis=1)
+    if name == "token_only":
+        return places * names + examples.inputs
+    if name == "previous_only":
+        return places * (names + 1) + before
     if name == "position_only":
         return places
-    if name == "token_only" and task.answer_format == "per_token":
-        return places * names + examples.inputs
-    if name == "previous_only" and task.answer_format == "sequence":
-        before = np.concatenate([np.zeros((shape[0], 1), np.int64), 1 + examples.answers[:, :-1]], axis=1)
-        return places * (names + 1) + before
-    return None
+    code = philox("bags").integers(1, 2**63 - 1, size=names + 1)  # sums of random numbers: a bag's own
+    bag = np.broadcast_to(code[examples.inputs].sum(axis=1)[:, None], shape)
+    cue = _mixed(bag, places * names + examples.inputs if task.answer_format == "per_token" else places)
+    if name == "remaining_bag":
+        so_far = np.zeros(len(cue), np.int64)
+        for place in range(shape[1]):
+            so_far = _mixed(so_far, before[:, place])
+            cue[:, place] = _mixed(cue[:, place], so_far)
+    return cue
+
+
+def _mixed(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """int64 numbers that hardly ever agree unless both parts do."""
+    mixed = (one.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ (
+        other.astype(np.uint64) + np.uint64(0x632BE59B)
+    )
+    return ((mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)).astype(np.int64)
 
 
 def _accuracy(cues: np.ndarray, fitted: Examples, test_cues: np.ndarray, scored: Examples) -> float:
@@ -86,15 +128,27 @@ def _accuracy(cues: np.ndarray, fitted: Examples, test_cues: np.ndarray, scored:
     asked, right = (part[_answered(scored)] for part in (test_cues, scored.answers))
     if not len(answers) or not len(right):
         return float("nan")
+    guess = np.full(len(right), np.bincount(answers).argmax())
+    places = [
+        np.broadcast_to(np.arange(e.answers.shape[1]), e.answers.shape)[_answered(e)]
+        for e in (fitted, scored)
+    ]
+    for seen, wanted in (places, (known, asked)):  # the place alone, where the whole cue is too rare
+        cue, best, count = _commonest(seen, answers)
+        at = np.searchsorted(cue, wanted).clip(max=len(cue) - 1)
+        guess = np.where((cue[at] == wanted) & (count[at] >= SEEN), best[at], guess)
+    return float((guess == right).mean())
+
+
+def _commonest(cues: np.ndarray, answers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each cue, in order; its most frequent answer; how often the cue was seen."""
+    cue, index = np.unique(cues, return_inverse=True)
     symbols = int(answers.max()) + 1
-    pairs, counts = np.unique(known * symbols + answers, return_counts=True)
+    pairs, counts = np.unique(index * symbols + answers, return_counts=True)
     order = np.lexsort((counts, pairs // symbols))  # the most frequent last among those of one cue
-    cue, best = pairs[order] // symbols, pairs[order] % symbols
-    last = np.append(cue[1:] != cue[:-1], True)
-    cue, best = cue[last], best[last]
-    usual = np.bincount(answers).argmax()  # for cues that were never seen
-    place = np.searchsorted(cue, asked).clip(max=len(cue) - 1)
-    return float((np.where(cue[place] == asked, best[place], usual) == right).mean())
+    pairs = pairs[order]
+    last = np.append(pairs[1:] // symbols != pairs[:-1] // symbols, True)
+    return cue, pairs[last] % symbols, np.bincount(index)
 
 
 def _answered(examples: Examples) -> np.ndarray:

@@ -44,7 +44,8 @@ class ModularArithmeticBrackets(Task):
         return label_examples(inputs, lengths, values, None)
 
     def baselines(self, length: int) -> dict[str, float]:
-        return {"uniform": 1 / MODULUS, "position_only": float(_value_distribution(length).max())}
+        known = {"uniform": 1 / MODULUS, "position_only": float(_value_distribution(length).max())}
+        return super().baselines(length) | known
 
 
 class SolveEquation(Task):
@@ -88,7 +89,8 @@ class SolveEquation(Task):
 
     def baselines(self, length: int) -> dict[str, float]:
         # The brackets say nothing about the digits, so each digit under x is as likely as any other.
-        return {"uniform": 1 / MODULUS, "position_only": 1.0 if length < 3 else 1 / MODULUS}
+        known = {"uniform": 1 / MODULUS, "position_only": 1.0 if length < 3 else 1 / MODULUS}
+        return super().baselines(length) | known
 
 
 def expressions(

@@ -80,13 +80,24 @@ def _order_statistics(length: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """P(the t-th smallest is a), (n, a), and P(the t-th is b and the next one a), (n - 1, b, a), of uniform tokens."""
     tokens = np.arange(length + 1)[:, None]
     share = np.arange(count + 1) / count
-    binomial = np.exp(log_factorial(length) - log_factorial(tokens) - log_factorial(length - tokens))
-    below = np.cumsum(binomial * share**tokens * (1 - share) ** (length - tokens), axis=0)[:-1]
+    logs = log_factorial(length) - log_factorial(tokens) - log_factorial(length - tokens)
+    with np.errstate(divide="ignore"):
+        up_to, from_on = np.log(share), np.log(1 - share)  # of numbers below a, and from a on
+    below = np.cumsum(np.exp(logs + _times(tokens, up_to) + _times(length - tokens, from_on)), axis=0)[:-1]
     at_place = below[:, :-1] - below[:, 1:]  # P(at most t tokens < a) - P(at most t tokens <= a)
     # b and then a > b: exactly t tokens up to b, at least one of them b; the others from a on, at least one a.
-    front = share[1:] ** tokens - share[:-1] ** tokens
-    behind = (1 - share[:-1]) ** (length - tokens) - (1 - share[1:]) ** (length - tokens)
-    steps = (binomial[1:-1] * front[1:-1])[:, :, None] * behind[1:-1, None, :]
-    steps *= np.triu(np.ones((count, count)), 1)
+    inner = tokens[1:-1]
+    front = _times(inner, up_to[1:]) + np.log1p(-np.exp(_times(inner, up_to[:-1]) - _times(inner, up_to[1:])))
+    rest = length - inner
+    behind = _times(rest, from_on[:-1]) + np.log1p(
+        -np.exp(_times(rest, from_on[1:]) - _times(rest, from_on[:-1]))
+    )
+    upwards = np.triu(np.ones((count, count), dtype=bool), 1)
+    steps = np.exp(np.where(upwards, (logs[1:-1] + front)[:, :, None] + behind[:, None, :], -np.inf))
     stays = at_place[:-1] - steps.sum(axis=2)
     return at_place, steps + stays[:, :, None] * np.eye(count)
+
+
+def _times(number: np.ndarray, log: np.ndarray) -> np.ndarray:
+    """number * log, where 0 of what is impossible is certain."""
+    return np.where(number == 0, 0.0, number * np.where(number == 0, 0.0, log))

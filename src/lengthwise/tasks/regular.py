@@ -73,7 +73,7 @@ class ModularArithmetic(Task):
     evidence_meaning = "none: all positions count"
     source = f"modular_arithmetic of {SUITE}"
     deviations = (
-        "even lengths are refused (the published code takes l - 1 for an even l, so its lengths uniform over 1…40 are"
+        "even lengths are refused (the published code takes l - 1 for an even l, so its lengths uniform over 1…40 are "
         f"uniform over the odd ones); {PROTOCOL}"
     )
 
@@ -92,7 +92,8 @@ class ModularArithmetic(Task):
         return label_examples(inputs, lengths, _value(inputs), None)
 
     def baselines(self, length: int) -> dict[str, float]:
-        return {"uniform": 1 / MODULUS, "position_only": float(_values(length // 2).max())}
+        known = {"uniform": 1 / MODULUS, "position_only": float(_values(length // 2).max())}
+        return super().baselines(length) | known
 
 
 def _value(inputs: np.ndarray) -> np.ndarray:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from lengthwise.tasks.combinatorics import largest_share, mean_largest_share
 from lengthwise.tasks.contract import Examples, Symmetry, Task, no_evidence, real_places
+from lengthwise.tasks.estimated import estimated_baselines
 from lengthwise.tasks.rows import place
 
 _PAPER = "Kazemnejad et al. 2023, The impact of positional encoding on length generalization"
@@ -180,8 +182,11 @@ class _Twice(Task):
         known = {
             "uniform": 1.0 / (count + 1),
             "position_only": (2 * length / count + 1) / (2 * length + 1),
+            "bag_optimal": (2 * length * largest_share(length, count) + 1) / (2 * length + 1),
+            # the first string tells [NEXT] and the second
+            "remaining_bag": (length * mean_largest_share(length, count) + 1 + length) / (2 * length + 1),
         }
-        return {**super().baselines(length), **known}
+        return {**estimated_baselines(self, length, ("previous_only",)), **known}
 
 
 def _turned(rows: np.ndarray, lengths: np.ndarray, backwards: bool) -> np.ndarray:

@@ -12,7 +12,7 @@ from lengthwise.tasks.contract import Examples, Symmetry, Task, no_evidence
 from lengthwise.tasks.scan_grammar import ACTIONS, WORDS, commands
 
 HELD_OUT = 0.1
-"""Share of the short commands that is kept from training, to validate on."""
+"""Share of the short commands that is kept from training, to validate on and to test."""
 
 SHORT = "short"
 """The stratum of held-out commands of the trained numbers of actions."""
@@ -27,12 +27,13 @@ class Scan(Task):
     definition = (
         "The 20910 commands of SCAN, of 1 to 9 words, each with its 1 to 48 actions (the grammar: "
         "tasks/scan_grammar.py). Trained are commands of at most `longest` actions, but for a tenth of them "
-        "(by a fixed draw), which is validated on; tested are those of more, each once. With longest=25: "
-        "15997, 1777 and 3136 commands. A length here is a number of *words*, as of any task; what is short "
-        "or long in the split is the number of actions. Only commands of 7 or more words have more than 25 "
-        "actions, and there the stratum `short` has the held-out commands of up to 25; at fewer words the "
-        "test takes the held-out commands, or where there are none the trained ones (the column train_overlap "
-        "shows it)."
+        "(by a fixed draw): half of that is validated on, half is tested as short; tested besides are those of "
+        "more actions, each once. With longest=25: 15997, 889, 888 and 3136 commands. A length here is a number "
+        "of *words*, as of any task; what is short or long in the split is the number of actions. Only commands "
+        "of 7 or more words have more than 25 actions: there all that is tested is longer than what was trained, "
+        "and the stratum `short` has the held-out commands of up to 25; at fewer words the test takes the "
+        "held-out commands, or where there are none the trained ones (the column train_overlap shows it). Over "
+        "all long commands exact match is the mean over 7, 8 and 9 words, weighted by their numbers."
     )
     worked = (
         ("jump", "I_JUMP"),
@@ -74,8 +75,11 @@ class Scan(Task):
     def whole_test(self, length: int) -> dict[str, Examples]:
         """All commands of `length` words, each once; under SHORT those held out that are as short as the trained."""
         tested, held_out = self._commands("test", length), self._commands(SHORT, length)
-        is_long = bool((tested.answer_lengths > self.longest).all())
+        is_long = not self.tests_what_is_trained(length)
         return {"all": tested, SHORT: held_out} if is_long and len(held_out) else {"all": tested}
+
+    def tests_what_is_trained(self, length: int) -> bool:
+        return not (self._commands("test", length).answer_lengths > self.longest).any()
 
     def _commands(self, split: str, length: int) -> Examples:
         pool, starts = _pool(self.longest, split)
@@ -117,11 +121,18 @@ def _tables() -> Examples:
 
 
 def split_commands(longest: int) -> dict[str, np.ndarray]:
-    """Which commands are trained, validated on and tested, as places in the grammar's order: no command in two."""
+    """Which commands are trained, validated on and tested (SHORT: of up to `longest` actions; test: of more), as places
+    in the grammar's order: no command in two."""
     actions = _tables().answer_lengths
     short = philox("scan", "split", longest).permutation(np.flatnonzero(actions <= longest))
     held_out = round(HELD_OUT * len(short))
-    return {"train": short[held_out:], "val": short[:held_out], "test": np.flatnonzero(actions > longest)}
+    half = (held_out + 1) // 2
+    return {
+        "train": short[held_out:],
+        "val": short[:half],
+        SHORT: short[half:held_out],
+        "test": np.flatnonzero(actions > longest),
+    }
 
 
 @lru_cache(maxsize=16)
@@ -129,7 +140,7 @@ def _pool(longest: int, split: str) -> tuple[np.ndarray, np.ndarray]:
     """(places of the commands that `split` draws from, ordered by words; where each number of words begins, 0…10)."""
     parts = split_commands(longest)
     lengths = _tables().lengths
-    order = {"train": ("train",), "val": ("val", "train"), "test": ("test", "val", "train"), SHORT: ("val",)}[
+    order = {"train": ("train",), "val": ("val", "train"), "test": ("test", SHORT, "train"), SHORT: (SHORT,)}[
         split
     ]
     chosen, starts = [], [0, 0]

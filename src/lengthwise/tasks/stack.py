@@ -43,11 +43,12 @@ class StackManipulation(Task):
         return Examples(inputs, lengths, answers, counts, no_evidence(lengths))
 
     def baselines(self, length: int) -> dict[str, float]:
-        return {
+        known = {
             "uniform": 0.5,
             "position_only": 0.5,
             "previous_only": 0.5,
         }  # all bits on the stack are independent
+        return super().baselines(length) | known
 
 
 def _run(inputs: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -76,7 +76,10 @@ class Copy(Strings):
     )
     symmetry = Symmetry("P", "P")
     source = "Huang et al. 2025 (repeat_copy), A formal framework for understanding length generalization"
-    deviations = "symbols are called 0 and 1"
+    deviations = (
+        "symbols are called 0 and 1; shorter training lengths by default (published: 1 to 50, tested on 51-100 and "
+        "101-150)"
+    )
     number_kinds = ("index", "coupled")
 
     def __init__(self, *, symbols: int = 2) -> None:

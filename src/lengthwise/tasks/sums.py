@@ -24,7 +24,8 @@ class Summation(Task):
     source = f"s2s_sum of {_PAPER}"
     deviations = (
         "symbols instead of a T5 prompt ('Compute: 1 + 2 .'): words and plus signs are left out, length "
-        "counts digits; no end symbol. The paper prints '% 10' in the prompt, its code does not"
+        "counts digits; no end symbol. The paper prints '% 10' in the prompt, its code does not; "
+        "shorter training lengths by default (published: 2 to 20, tested on 21 to 40)"
     )
     prediction = (
         "odd or even is a parity of the inputs, which C-RASP cannot express: predicted not to generalise"
@@ -68,7 +69,8 @@ class Polynomial(Task):
     source = f"s2s_poly of {_PAPER}"
     deviations = (
         "symbols instead of a T5 prompt ('Evaluate at x = v in c * x ** d + ... ?'): a signed number is one "
-        "symbol, c x d is c * x ** d; no end symbol"
+        "symbol, c x d is c * x ** d; no end symbol; "
+        "fewer terms by default (published: 2 to 20, tested on 21 to 40)"
     )
     prediction = (
         "odd or even is a parity of the terms, which C-RASP cannot express: predicted not to generalise"
