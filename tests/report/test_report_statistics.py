@@ -1,4 +1,4 @@
-"""Intervals and contrasts against scipy, statsmodels and simulation."""
+"""Intervals and contrasts against scipy and statsmodels; by simulation: test_report_coverage.py."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
+from statsmodels.stats.weightstats import ttost_paired
 
 from lengthwise.report.statistics import Contrast, exact_interval, holm, paired_contrast, seed_interval
+from lengthwise.report.words import sentence, verdict
 
 MANY = 10**9  # test sequences: no test-item error to speak of
 
@@ -47,36 +49,6 @@ def test_probability_of_success_is_clopper_pearsons(successes, trials):
     )
 
 
-def simulate(rng, seeds, items, seed_sd, item_sd, mean=0.5):
-    """Accuracies (seeds,) of one experiment in a probit model, and the true accuracy over all seeds and items."""
-    truth = float(stats.norm.cdf(mean / np.sqrt(1 + seed_sd**2 + item_sd**2)))
-    latent = mean + rng.normal(0, seed_sd, (seeds, 1)) + rng.normal(0, item_sd, items)
-    return (latent + rng.normal(size=(seeds, items)) > 0).mean(1), truth
-
-
-def coverage(make, seeds, seed_sd, item_sd, repeats=500, items=128):
-    rng = np.random.default_rng([seeds, round(100 * seed_sd), round(100 * item_sd)])
-    inside = 0
-    for _ in range(repeats):
-        accuracies, truth = simulate(rng, seeds, items, seed_sd, item_sd)
-        estimate = make(accuracies.tolist(), items)
-        inside += estimate.low <= truth <= estimate.high
-    return inside / repeats
-
-
-@pytest.mark.parametrize("seeds", [3, 10])
-@pytest.mark.parametrize(("seed_sd", "item_sd"), [(0.0, 0.0), (0.3, 0.0), (0.3, 1.0), (0.05, 5.0)])
-def test_coverage_is_what_it_says(seeds, seed_sd, item_sd):
-    # 500 repeats of a true 95 % lie above 92.4 % with probability 0.99.
-    assert coverage(seed_interval, seeds, seed_sd, item_sd) >= 0.924
-
-
-def test_the_simulation_can_tell_too_narrow_from_right():
-    """Without the item part the interval misses what all seeds share."""
-    assert coverage(lambda values, _: seed_interval(values), 3, 0.0, 5.0) < 0.9
-    assert coverage(lambda values, _: seed_interval(values), 10, 0.0, 5.0) < 0.8
-
-
 def pairs(values, items=MANY):
     return {seed: (value, items) for seed, value in enumerate(values)}
 
@@ -105,16 +77,6 @@ def test_only_shared_seeds_count():
         paired_contrast({0: (0.5, 10)}, {1: (0.5, 10)})
 
 
-def test_equal_variants_are_rarely_called_different():
-    rng = np.random.default_rng(0)
-    found = 0
-    for _ in range(500):
-        a, b = (simulate(rng, 3, 128, 0.3, 1.0)[0] for _ in range(2))
-        contrast = paired_contrast(pairs(a, 128), pairs(b, 128))
-        found += contrast.p < 0.05
-    assert found / 500 <= 0.07
-
-
 def test_holm_steps_down():
     def contrast(p: float | None) -> Contrast:
         return Contrast("a", "b", 0.1, 0.0, 0.2, 3, None, None, p, p, ())
@@ -128,3 +90,75 @@ def test_holm_steps_down():
     ]
     assert [c.resolved for c in corrected] == [False, True, False, False]
     assert all(c.p == p for c, p in zip(corrected, (0.03, 0.01, None, 0.04), strict=True))
+
+
+A, B = [0.90, 0.93, 0.88, 0.91], [0.89, 0.91, 0.89, 0.90]
+
+
+def test_equivalence_is_two_one_sided_t_tests_when_items_are_many():
+    for margin in (0.005, 0.02, 0.05):
+        ours = paired_contrast(pairs(A), pairs(B), alike_within=margin).p_alike
+        expected, *_ = ttost_paired(np.array(A), np.array(B), -margin, margin)
+        assert ours == pytest.approx(expected, abs=1e-4)
+
+
+def test_equivalence_is_the_interval_of_90_percent_within_the_margin():
+    a, b = pairs(A, 500), pairs(B, 500)
+    within = paired_contrast(a, b, confidence=0.9)
+    reach = max(abs(within.low), abs(within.high))
+    assert paired_contrast(a, b, alike_within=reach).p_alike == pytest.approx(0.05, abs=1e-6)
+    assert paired_contrast(a, b, alike_within=1.01 * reach).alike
+    assert not paired_contrast(a, b, alike_within=0.99 * reach).alike
+    assert paired_contrast(a, b, alike_within=reach).p == paired_contrast(a, b).p
+
+
+def test_a_difference_beyond_the_margin_is_surely_not_within_it():
+    assert paired_contrast(pairs([0.9, 0.92]), pairs([0.5, 0.51]), alike_within=0.02).p_alike > 0.95
+    one = paired_contrast(pairs([0.9]), pairs([0.9]), alike_within=0.02)
+    assert one.p_alike is None and not one.alike
+
+
+def test_holm_counts_both_kinds_of_tests_as_one_family():
+    def contrast(p: float, p_alike: float | None) -> Contrast:
+        return Contrast("a", "b", 0.1, 0.0, 0.2, 3, None, None, p, p, (), 0.02, p_alike, p_alike)
+
+    one, other = holm([contrast(0.03, 0.01), contrast(0.04, None)])
+    assert (one.p_holm, one.p_alike_holm, other.p_holm) == pytest.approx((0.06, 0.03, 0.06))
+    assert other.p_alike_holm is None and not one.resolved and one.alike
+
+
+def words_of(a, b, margin=None):
+    contrast = paired_contrast(pairs(a), pairs(b), names=("a", "b"), at=50, alike_within=margin)
+    return verdict(contrast).replace("\u00a0", " "), sentence(contrast).replace("\u00a0", " ")
+
+
+VERDICTS = {  # the mean of a - b, its scatter over seeds, the margin: the verdict, and what the sentence says
+    "higher": (0.1, 0.001, None, "a is above b: +10.0 points"),
+    "lower": (-0.1, 0.001, 0.02, "a is below b: −10.0 points"),
+    "alike within ±2 points": (0.0, 0.001, 0.02, "a and b are alike within ±2 points: "),
+    "higher, yet alike within ±2 points": (
+        0.01,
+        0.001,
+        0.02,
+        "a is above b, yet alike within ±2 points: +1.0",
+    ),
+    "not resolved": (0.0, 0.02, None, "a − b is not resolved with {} seeds: "),
+    "not resolved either way": (0.001, 0.02, 0.002, "seeds, nor that they are alike within ±0.2 points: "),
+}
+
+
+@pytest.mark.parametrize("seeds", [3, 10])
+@pytest.mark.parametrize("said", VERDICTS)
+def test_each_verdict_in_words(said, seeds):
+    mean, scatter, margin, words = VERDICTS[said]
+    b = 0.8 + np.linspace(-0.01, 0.01, seeds)
+    short, long = words_of(b + mean + np.linspace(-scatter, scatter, seeds), b, margin)
+    verdict = f"not resolved with {seeds} seeds" if said.startswith("not") else said
+    assert short == verdict + (", provisional" if seeds < 10 else "")
+    assert long.startswith("At length 50, ") and words.format(seeds) in long
+    assert f"({seeds} paired seeds" in long and ("alike p " in long) == (margin is not None)
+    assert long.endswith(", provisional." if seeds < 10 else ").")
+
+
+def test_the_best_seed_is_not_the_mean():
+    assert seed_interval([0.2, 0.9, 0.4], 100).best == 0.9

@@ -8,7 +8,6 @@ form separate groups, each labelled with what sets it apart, and a note says so.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,41 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
-from lengthwise.errors import ConfigError, RunError
+from lengthwise.errors import RunError
 from lengthwise.report.labels import labels_of
-from lengthwise.runs import (
-    RunFolder,
-    Status,
-    completed,
-    component_name,
-    factors,
-    format_lengths,
-    parse_lengths,
-    read_starts,
-    read_table,
-    variant_hash,
-)
-from lengthwise.runs.provenance import only_tests
-from lengthwise.runs.tables import LENGTH_KEY
+from lengthwise.report.reading import UNKNOWN, Problem, Reader, Run
+from lengthwise.runs import component_name, format_lengths, parse_lengths
 from lengthwise.runs.tested import TRAINED, current_rows
 from lengthwise.texts import without_place
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-_UNKNOWN = "unknown"
-_PACKAGES = ("lengthwise", "torch", "pytorch-lightning", "numpy")
-"""Whose versions can change a figure."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A run that is not in the figures, or only in part, and why."""
-
-    run: str
-    state: str
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -88,6 +59,9 @@ class Collection:
     lengths:  one row of length.csv a row, with run, group, setting, seed; the rows of one checkpoint and one
               evaluation alone
     symmetry: the same for symmetry.csv
+    read:     the runs of `runs` themselves
+    names:    all run folders that were asked for, those that cannot be read too
+    root:     the folder they are in
     """
 
     runs: pd.DataFrame
@@ -97,32 +71,12 @@ class Collection:
     settings: list[Setting]
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    read: list[Run] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    root: Path = Path()
 
     def groups_of(self, setting: Setting) -> list[Group]:
         return [group for group in self.groups if group.setting == setting.key]
-
-
-@dataclass
-class _Run:
-    name: str
-    config: dict[str, Any]
-    status: Status
-    starts: list[dict[str, Any]]
-    lengths: list[dict[str, Any]]
-    symmetry: list[dict[str, Any]]
-
-    @property
-    def done(self) -> bool:
-        return self.status.state == "done"
-
-    @property
-    def variant(self) -> str:
-        return self.status.variant or variant_hash(self.config)
-
-    @property
-    def seed(self) -> int | str:
-        """As people call it: one number, or ``"<init_seed>+<data_seed>"`` where the two differ."""
-        return factors(self.config).get("seed", 0)
 
 
 def collect(
@@ -131,21 +85,22 @@ def collect(
     runs: Sequence[str] | None = None,
     checkpoint: str = "last",
     named: Sequence[str] = (),
+    reader: Reader | None = None,
 ) -> Collection:
     """The runs under ``outputs/runs``, or of those only the named ones (a name without a folder is a problem).
 
-    `named`: keys that labels name wherever variants differ in them, see `labels_of`.
+    `named`: keys that labels name wherever variants differ in them, see `labels_of`. `reader`: one that may have read
+    some of them before.
 
     Nothing here stops at a damaged run: it is named in `problems`. Raises RunError if there is no run at all.
     """
-    root = Path(outputs) / "runs"
-    names = _folders(root) if runs is None else list(dict.fromkeys(runs))
+    reader = reader or Reader(outputs)
+    names = reader.names() if runs is None else list(dict.fromkeys(runs))
     if not names:
         raise RunError(
-            f"there is no run in {root} yet: train one first (python train.py). Is outputs= right?"
+            f"there is no run in {reader.root} yet: train one first (python train.py). Is outputs= right?"
         )
-    problems: list[Problem] = []
-    found = [run for name in names if (run := _read(root / name, problems)) is not None]
+    found, problems = reader.read(names)
     notes: list[str] = []
     found = _without_copies(found, problems)
     problems += _untested(found, checkpoint)
@@ -158,116 +113,13 @@ def collect(
         settings=settings,
         problems=problems,
         notes=notes,
+        read=found,
+        names=names,
+        root=reader.root,
     )
 
 
-def _folders(root: Path) -> list[str]:
-    try:
-        return sorted(path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith("."))
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise RunError(
-            f"cannot read {root}: {error.strerror}. Choose another folder with outputs=<folder>."
-        ) from error
-
-
-def _read(path: Path, problems: list[Problem]) -> _Run | None:
-    def problem(state: str, reason: str) -> None:
-        problems.append(Problem(path.name, state, reason.replace(f"{path}{os.sep}", "")))
-
-    folder = RunFolder(path)
-    if not path.is_dir():
-        problem("missing", "was planned, but there is no such folder")
-        return None
-    try:
-        status = folder.status()
-        config = _config(folder)
-    except RunError as error:
-        problem("damaged", str(error))
-        return None
-    if status.state != "done":
-        problem(status.state, status.reason or "not finished yet")
-    tables = {}
-    for table, needed in ((folder.length_csv, ("step", *LENGTH_KEY)), (folder.symmetry_csv, ())):
-        try:
-            tables[table] = _table(table, needed)
-        except RunError as error:
-            tables[table] = []
-            problem("damaged", str(error))
-    if status.state == "done" and not folder.length_csv.exists():
-        problem("damaged", "length.csv is missing: this run has no test")
-    try:
-        starts = read_starts(folder.provenance_file)
-        if not starts:
-            raise RunError(f"{folder.provenance_file} names no start.")
-    except RunError as error:
-        starts = []
-        problem("damaged", f"{error} Its precision and versions are not known.")
-    return _Run(path.name, config, status, starts, tables[folder.length_csv], tables[folder.symmetry_csv])
-
-
-def _table(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
-    rows = read_table(path)
-    if rows and (missing := [name for name in needed if name not in rows[0]]):
-        raise RunError(f"{path} is damaged: there is no column {missing[0]}.")
-    return rows
-
-
-def _config(folder: RunFolder) -> dict[str, Any]:
-    """As `RunFolder.read_config`, with libyaml where it is there (ten times as fast), and the slots checked."""
-    try:
-        config = completed(yaml.load(folder.config_file.read_bytes(), Loader=_Loader))
-        for slot in ("task", "pe", "data", "trainer"):
-            if not isinstance(config[slot], dict):
-                raise TypeError(f"{slot} is {config[slot]!r:.40}")
-        parse_lengths(config["data"]["lengths"])
-        variant_hash(config)
-    except FileNotFoundError:
-        raise RunError("config.yaml is missing.") from None
-    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError, ConfigError) as error:
-        raise RunError(f"config.yaml is damaged ({_said(error)}).") from error
-    return config
-
-
-def _said(error: Exception) -> str:
-    return " ".join((f"lacks {error}" if isinstance(error, KeyError) else str(error)).split())[:160]
-
-
-def _context(run: _Run) -> tuple[tuple[str, str], ...]:
-    """What must be equal for pooling although it is not part of a variant.
-
-    From every start: a run that was resumed under another version has both, in order (``2.12.0 then 2.13.0``). A
-    start that only tested the run again says nothing about the precision and the device that it was trained with.
-    """
-    trainer, schedule = run.config["trainer"], run.config.get("schedule")
-    steps = run.status.max_steps or trainer.get("max_steps")
-    horizon = run.status.horizon or (schedule.get("steps") if isinstance(schedule, dict) else None) or steps
-    training = [start for start in run.starts if not only_tests(start)]
-    device = _through(start.get("device") for start in training)
-    found = {
-        "steps": steps,
-        "schedule horizon": horizon,
-        "precision": _through(start.get("precision") for start in training),
-        **({} if device == _UNKNOWN else {"device": device}),  # older records do not tell
-        "results version": _through(start.get("results_version") for start in run.starts),
-        **{f"{name} version": _through(_packages(s).get(name) for s in run.starts) for name in _PACKAGES},
-    }
-    return tuple((name, str(value)) for name, value in found.items())
-
-
-def _through(values: Iterable[Any]) -> str:
-    """What held from start to start; once where it did not change."""
-    known = dict.fromkeys(_UNKNOWN if value is None else str(value) for value in values)
-    return " then ".join(known) or _UNKNOWN
-
-
-def _packages(start: Mapping[str, Any]) -> Mapping[str, Any]:
-    packages = start.get("packages")
-    return packages if isinstance(packages, dict) else {}
-
-
-def _untested(runs: Sequence[_Run], checkpoint: str) -> list[Problem]:
+def _untested(runs: Sequence[Run], checkpoint: str) -> list[Problem]:
     """Finished runs with a test, though of none of this checkpoint's present weights: they have no figure to show."""
     return [
         Problem(run.name, "untested", f"checkpoint {checkpoint} was not tested since it was last trained")
@@ -276,12 +128,12 @@ def _untested(runs: Sequence[_Run], checkpoint: str) -> list[Problem]:
     ]
 
 
-def _without_copies(runs: list[_Run], problems: list[Problem]) -> list[_Run]:
+def _without_copies(runs: list[Run], problems: list[Problem]) -> list[Run]:
     """Each seed of a group once: a copied folder must not count as another seed."""
     seen: dict[Any, str] = {}
     kept = []
     for run in runs:
-        key = (run.variant, _context(run), run.seed)
+        key = (run.variant, run.context, run.seed)
         if run.done and key in seen:
             problems.append(
                 Problem(run.name, "copy", f"same config and seed as {seen[key]}; not counted again")
@@ -293,16 +145,16 @@ def _without_copies(runs: list[_Run], problems: list[Problem]) -> list[_Run]:
     return kept
 
 
-def _group(runs: list[_Run], notes: list[str], named: Sequence[str]) -> tuple[list[Setting], list[Group]]:
+def _group(runs: list[Run], notes: list[str], named: Sequence[str]) -> tuple[list[Setting], list[Group]]:
     """Settings and groups of the finished runs, in the order of their labels."""
     settings: dict[str, Setting] = {}
-    members: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[_Run]] = {}
+    members: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[Run]] = {}
     for run in runs:
         if not run.done:
             continue
         setting = _setting(run)
         settings.setdefault(setting.key, setting)
-        members.setdefault((setting.key, run.variant, _context(run)), []).append(run)
+        members.setdefault((setting.key, run.variant, run.context), []).append(run)
     groups: list[Group] = []
     for setting in settings.values():
         inside = {key: found for key, found in members.items() if key[0] == setting.key}
@@ -314,7 +166,7 @@ def _group(runs: list[_Run], notes: list[str], named: Sequence[str]) -> tuple[li
             if key in split:
                 same_variant = _differences([dict(other[2]) for other in inside if other[1] == key[1]])
                 label += "".join(
-                    f", {_worded(name, dict(key[2]).get(name, _UNKNOWN))}" for name in same_variant
+                    f", {_worded(name, dict(key[2]).get(name, UNKNOWN))}" for name in same_variant
                 )
             seeds = tuple(sorted(((run.seed, run.name) for run in found), key=str))
             groups.append(
@@ -325,7 +177,7 @@ def _group(runs: list[_Run], notes: list[str], named: Sequence[str]) -> tuple[li
             )  # fmt: skip
         if apart:
             notes.append(_apart_note(setting, apart, [dict(key[2]) for key in inside], bool(split)))
-    order = {name: index for index, name in enumerate(_ENCODING_ORDER)}
+    order = {name: index for index, name in enumerate(ENCODING_ORDER)}
     groups.sort(
         key=lambda group: (group.setting, order.get(group.encoding, len(order)), _natural(group.label))
     )
@@ -337,7 +189,7 @@ def _natural(label: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", label)]
 
 
-def _declared(runs: list[_Run]) -> frozenset[tuple[str, bool]]:
+def _declared(runs: list[Run]) -> frozenset[tuple[str, bool]]:
     """Symmetries that the runs' models declare to keep or not, where all say the same (``results`` of the status)."""
     said = [
         {
@@ -350,7 +202,7 @@ def _declared(runs: list[_Run]) -> frozenset[tuple[str, bool]]:
     return frozenset(set.intersection(*said))
 
 
-_ENCODING_ORDER = (
+ENCODING_ORDER = (
     "none", "integer", "unit_interval", "binary", "sinusoidal", "learned", "rotary", "alibi", "t5",
 )  # fmt: skip
 
@@ -358,7 +210,7 @@ _ENCODING_ORDER = (
 def _apart_note(setting: Setting, names: list[str], contexts: list[dict[str, str]], split: bool) -> str:
     parts = []
     for name in names:
-        values = sorted({context.get(name, _UNKNOWN) for context in contexts})
+        values = sorted({context.get(name, UNKNOWN) for context in contexts})
         parts.append(f"{name} ({', '.join(values)})")
     pooled = "Runs of one variant that differ in it are shown apart, never pooled." if split else ""
     return f"{setting.title}: the runs differ in {' and '.join(parts)}; compare with care. {pooled}".strip()
@@ -377,7 +229,7 @@ def _differences(contexts: list[dict[str, str]]) -> list[str]:
     return different
 
 
-def _setting(run: _Run) -> Setting:
+def _setting(run: Run) -> Setting:
     lengths = tuple(sorted(set(parse_lengths(run.config["data"]["lengths"]))))
     task = component_name(run.config["task"])
     chosen = without_place(run.config["task"])
@@ -391,7 +243,7 @@ def _setting(run: _Run) -> Setting:
     return Setting(key, title, task, lengths)
 
 
-def _run_frame(runs: list[_Run], groups: list[Group]) -> pd.DataFrame:
+def _run_frame(runs: list[Run], groups: list[Group]) -> pd.DataFrame:
     owner = {name: group for group in groups for _, name in group.runs}
     rows = []
     for run in runs:
@@ -403,8 +255,8 @@ def _run_frame(runs: list[_Run], groups: list[Group]) -> pd.DataFrame:
             "label": group.label if group else component_name(run.config["pe"]),
             "setting": _setting(run).key,
             "steps": run.status.steps,
-            "max_steps": dict(_context(run))["steps"],
-            "precision": dict(_context(run))["precision"],
+            "max_steps": dict(run.context)["steps"],
+            "precision": dict(run.context)["precision"],
         })  # fmt: skip
     columns = [
         "run", "group", "seed", "state", "reason", "task", "encoding", "label", "setting", "steps",
@@ -416,13 +268,13 @@ def _run_frame(runs: list[_Run], groups: list[Group]) -> pd.DataFrame:
 def _stack(tables: Mapping[str, list[dict[str, Any]]], groups: list[Group]) -> pd.DataFrame:
     """The rows of all runs that belong to a group, in the order of `tables` (by name of the run)."""
     owner = {name: (group, seed) for group in groups for seed, name in group.runs}
-    frames = []
+    stacked = []
     for name, rows in tables.items():
-        if name in owner and rows:
+        if name in owner:
             group, seed = owner[name]
             head = {"run": name, "group": group.key, "setting": group.setting, "seed": seed}
-            frames.append(pd.DataFrame(rows).assign(**head))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+            stacked += [row | head for row in rows]
+    return pd.DataFrame(stacked)
 
 
 def _of_checkpoint(rows: list[dict[str, Any]], checkpoint: str) -> list[dict[str, Any]]:

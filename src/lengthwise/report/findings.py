@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from statsmodels.stats.proportion import proportion_confint
+
 from lengthwise.report.analysis import (
     ACTIONS,
     AFTER,
@@ -22,8 +24,8 @@ from lengthwise.report.analysis import (
     scores_in_distribution,
 )
 from lengthwise.report.collect import Group
-from lengthwise.report.statistics import VERDICT_SEEDS, Contrast, holm, paired_contrast
-from lengthwise.report.words import bracket, listed, p_word, percent, seeds_word
+from lengthwise.report.statistics import Contrast, holm, paired_contrast
+from lengthwise.report.words import bracket, listed, percent, seeds_word, sentence
 from lengthwise.runs import format_lengths
 
 
@@ -56,20 +58,26 @@ def _blind(section: Section) -> Finding | None:
     for group in section.groups:
         curve = section.curve(group)
         at = curve.estimates if curve else {}
-        if curve and all(
-            length in best
-            and abs(e.mean - best[length]) <= 1.96 * (e.mean * (1 - e.mean) / curve.items[length]) ** 0.5
-            for length, e in at.items()
-        ):
+        if curve and all(n in best and _not_told(e.mean, curve.items[n], best[n]) for n, e in at.items()):
             found.append(group.label)
-            figures += [e.mean for e in at.values()]
+            figures += [(e.mean, best[n]) for n, e in at.items()]
     if not found:
         return None
-    low, high = percent(min(figures)), percent(max(figures))
+    low, high = percent(min(figures)[0]), percent(max(figures)[0])
     span = low if low == high else f"{low} to {high}"
-    return Finding(
-        "No better than blind", f"{listed(found)}: {span} at every length, which is the best blind baseline."
+    is_it = (
+        "is" if all(abs(mean - blind) < 1e-9 for mean, blind in figures) else "the test does not tell from"
     )
+    return Finding(
+        "No better than blind",
+        f"{listed(found)}: {span} at every length, which {is_it} the best blind baseline.",
+    )
+
+
+def _not_told(mean: float, items: int, blind: float) -> bool:
+    """Whether the error of the test sequences alone may make the difference (Agresti and Coull's interval)."""
+    low, high = proportion_confint(mean * items, items, method="agresti_coull")
+    return bool(low <= blind <= high)
 
 
 def _in_distribution(section: Section) -> Finding | None:
@@ -112,22 +120,6 @@ def _compared(section: Section) -> Finding | None:
         words = listed(f"{c.b} (by {100 * c.difference:.1f} points)" for c in below)
         said += f" Resolved as lower (the reference was picked after seeing the results): {words}."
     return Finding(about, said)
-
-
-def sentence(contrast: Contrast) -> str:
-    """One contrast in words."""
-    where = f"At length {contrast.at}, " if contrast.at is not None else ""
-    size = f"{100 * contrast.difference:+.1f} points{bracket(contrast.low, contrast.high)}"
-    if contrast.p_holm is None:
-        return f"{where}{contrast.a} − {contrast.b}: {size}; one seed has no interval."
-    r = "" if contrast.correlation is None else f", r = {contrast.correlation:.2f}"
-    basis = f"({contrast.n} paired seeds{r}, Holm-corrected {p_word(contrast.p_holm)})"
-    if not contrast.resolved:
-        unresolved = f"{contrast.a} − {contrast.b} is not resolved with {seeds_word(contrast.n)}"
-        return f"{where}{unresolved}: {size} {basis}."
-    above = "above" if contrast.difference > 0 else "below"
-    state = ", provisional" if contrast.n < VERDICT_SEEDS else ""
-    return f"{where}{contrast.a} is {above} {contrast.b}: {size} {basis}{state}."
 
 
 def _resolved_drops(

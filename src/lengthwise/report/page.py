@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -23,11 +21,22 @@ from lengthwise.errors import RunError
 from lengthwise.report import analysis, figures, words
 from lengthwise.report.analysis import Section, estimate, scores_in_distribution
 from lengthwise.report.collect import Group
+from lengthwise.report.explorer import explorer
 from lengthwise.report.findings import findings
+from lengthwise.report.reading import Reader
+from lengthwise.report.sparse import COLUMNS, POINTS, sparse
 from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
-from lengthwise.report.study import Part, Studies, parts_of
+from lengthwise.report.study import Part, Studies, parts_of, whole_of
+from lengthwise.report.training import MOST
 from lengthwise.runs import format_lengths
 from lengthwise.runs.atomic import explain, write_atomic
+
+STYLES = ("page.css", "explorer.css")
+SCRIPTS = ("look.js", "address.js", "page.js", "explorer.js", "compare.js", "heatmap.js", "tables.js")
+"""Parts of the page's one style sheet and one script, in their order."""
+
+MOST_DRAWN = 24
+"""Variants that one figure can show; more of them are compared in the explorer alone."""
 
 
 def build_report(
@@ -45,20 +54,25 @@ def build_report(
     ``<outputs>/report.html`` by default and is replaced atomically. Raises RunError if there is no run, or the page
     cannot be written.
     """
-    parts = parts_of(outputs, runs=runs, study=study, studies=studies)
+    reader = Reader(outputs)
+    parts = parts_of(outputs, runs=runs, study=study, studies=studies, reader=reader)
     path = Path(path) if path is not None else Path(outputs) / "report.html"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot write {path}: {explain(error)}.") from error
-    page = render(parts, title=title or "Lengthwise report")
+    page = render(parts, whole_of(parts, outputs, reader), title=title or "Lengthwise report")
     # A file name may hold bytes that are no UTF-8 (surrogates in Python).
     write_atomic(path, page.encode("utf-8", "backslashreplace"))
     return path
 
 
-def render(parts: Sequence[Part], *, title: str) -> str:
-    """The page's text. One part alone is introduced at the top; of several, each at its own first section."""
+def render(parts: Sequence[Part], whole: Part, *, title: str) -> str:
+    """The page's text. One part alone is introduced at the top; of several, each at its own first section.
+
+    `whole`: all runs as one, for the explorer and the list of runs.
+    """
+    data, unread = explorer(whole.collection, whole.sections)
     specs: dict[str, Any] = {}
     shown: list[dict[str, Any]] = []
     for part in parts:
@@ -67,7 +81,6 @@ def render(parts: Sequence[Part], *, title: str) -> str:
             view["part"] = part if len(parts) > 1 and section is part.sections[0] else None
             view["title"] = view["part"].title if view["part"] else section.setting.title
             shown.append(view)
-    runs = _each_once([part.collection.runs for part in parts])
     groups = [group for part in parts for group in part.collection.groups]
     return (
         environment()
@@ -77,18 +90,21 @@ def render(parts: Sequence[Part], *, title: str) -> str:
             study={"question": None, "description": None, **(parts[0].study if len(parts) == 1 else {})},
             unfinished=[part for part in parts if len(parts) > 1 and not part.sections],
             sections=shown,
-            problems=list(dict.fromkeys(problem for part in parts for problem in part.collection.problems)),
+            problems=[*whole.collection.problems, *unread],
             notes=list(dict.fromkeys(note for part in parts for note in part.collection.notes)),
-            runs=runs,
-            states=Counter(run["state"] for run in runs),
+            explorer=data,
+            labels={name: variant["label"] for variant in data["variants"] for name in variant["runs"]},
+            most_points=MOST,
+            states=data["states"],
             groups=groups,
             fewest=min((len(group.runs) for group in groups), default=0),
             verdict_seeds=VERDICT_SEEDS,
             version=lengthwise.__version__,
             made=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
             figures=to_json(specs),
-            style=asset("page.css"),
-            script=asset("page.js"),
+            explorer_data=to_json(data),
+            style=Markup("").join(map(asset, STYLES)),
+            script=Markup("").join(map(asset, SCRIPTS)),
             plotly=plotly(),
             analysis=analysis,
             words=words,
@@ -96,20 +112,14 @@ def render(parts: Sequence[Part], *, title: str) -> str:
     )
 
 
-def _each_once(frames: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
-    """The rows of all runs, those that several studies share once."""
-    found: dict[str, dict[str, Any]] = {}
-    for frame in frames:
-        for row in frame.fillna("").to_dict("records"):
-            found.setdefault(row["run"], row)
-    return list(found.values())
-
-
 def _section(section: Section, number: int, specs: dict[str, Any]) -> dict[str, Any]:
     """What the template shows of one setting; figures go into `specs` under the ids of their elements."""
+    said, tested = findings(section), len(section.lengths)
+    section, drawn = sparse(section, COLUMNS), sparse(section, POINTS)
     view: dict[str, Any] = {
         "section": section,
-        "findings": findings(section),
+        "left_out": tested - len(section.lengths),
+        "findings": said,
         "id": f"setting-{number}",
         "overview": f"overview-{number}",
         "legend": [
@@ -132,10 +142,11 @@ def _section(section: Section, number: int, specs: dict[str, Any]) -> dict[str, 
         "protocols": section.protocols,
         "tested": format_lengths(section.shared_lengths),
         "compared": _compared(section) if section.trained_only else [],
+        "crowded": len(section.groups) > MOST_DRAWN,
     }
-    if section.measures and not section.trained_only:
-        specs[view["overview"]] = figures.overview(section)
-        for index, (group, spec) in enumerate(figures.facets(section)):
+    if section.measures and not section.trained_only and not view["crowded"]:
+        specs[view["overview"]] = figures.overview(drawn)
+        for index, (group, spec) in enumerate(figures.facets(drawn)):
             key = f"facet-{number}-{index}"
             specs[key] = spec
             view["facets"].append((key, group))
@@ -200,12 +211,10 @@ def _compared(section: Section) -> list[dict[str, Any]]:
 
 def _matrix(section: Section) -> list[tuple[Group, dict[str, Any]]]:
     """What is measured besides random permutations: one row a variant, one cell an action."""
-    found = []
-    for group in section.groups:
-        rows = {row.action: row for row in section.symmetry if row.group == group}
-        if rows:
-            found.append((group, rows))
-    return found
+    rows: dict[str, dict[str, Any]] = {}
+    for row in section.symmetry:
+        rows.setdefault(row.group.key, {})[row.action] = row
+    return [(group, rows[group.key]) for group in section.groups if group.key in rows]
 
 
 def _success(section: Section) -> list[tuple[Group, dict[int, Any]]]:

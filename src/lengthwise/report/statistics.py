@@ -1,4 +1,4 @@
-"""Intervals, exact proportions and paired contrasts over seeds.
+"""Intervals, exact proportions, paired contrasts and equivalence over seeds.
 
 The model behind every interval of an accuracy. Seed s, test item i (all seeds share the test items):
 
@@ -16,21 +16,31 @@ certainty). The two parts have different degrees of freedom and are joined by th
 never narrower than the t interval over seeds, and equal to it as n grows. Its coverage is checked by simulation in
 the tests. Where answers have several tokens, n is the number of sequences: the mean of a sequence has at most the
 variance of a single draw. There is no bootstrap: with fewer than ten seeds it is too narrow.
+
+Tests invert these intervals. A difference is resolved where its interval excludes 0; two variants are alike within a
+margin stated beforehand where the interval of 90 % lies within it (two one-sided tests; Schuirmann, J. Pharmacokinet.
+Biopharm. 1987). Both kinds are one family for Holm's correction (Scand. J. Statist. 1979). docs/statistics.md says
+more.
 """
 
 from __future__ import annotations
 
+import gc
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 from statsmodels.stats.multitest import multipletests
 
 VERDICT_SEEDS = 10
 """Below this number of seeds a finding is *provisional*."""
+
+ALPHA = 0.05
+"""A corrected p below it resolves."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,11 @@ class Estimate:
         return max(self.mean - self.low, self.high - self.mean)
 
     @property
+    def best(self) -> float:
+        """Of the best seed: what a best-of-n result is to be compared with, never the mean."""
+        return max(self.points)
+
+    @property
     def cut_off(self) -> bool:
         """Whether the interval ends at 0 or 1, where an accuracy does: no half-width describes it."""
         return self.low == 0 or self.high == 1
@@ -60,7 +75,8 @@ class Estimate:
 class Contrast:
     """Paired difference a - b over the seeds both have (at a length, where there is one).
 
-    `p_holm` is `p` until `holm` has seen the whole family.
+    `p` tests whether there is a difference, `p_alike` whether it is within ± `alike_within` (None: not asked).
+    `p_holm` and `p_alike_holm` are the same until `holm` has seen the whole family.
     """
 
     a: str
@@ -74,10 +90,19 @@ class Contrast:
     p: float | None
     p_holm: float | None
     points: tuple[float, ...]
+    alike_within: float | None = None
+    p_alike: float | None = None
+    p_alike_holm: float | None = None
 
     @property
     def resolved(self) -> bool:
-        return self.p_holm is not None and self.p_holm < 0.05
+        """Whether a and b differ."""
+        return self.p_holm is not None and self.p_holm < ALPHA
+
+    @property
+    def alike(self) -> bool:
+        """Whether a and b differ by less than the stated margin."""
+        return self.p_alike_holm is not None and self.p_alike_holm < ALPHA
 
 
 def _item_variance(accuracies: np.ndarray, items: np.ndarray) -> float:
@@ -87,9 +112,15 @@ def _item_variance(accuracies: np.ndarray, items: np.ndarray) -> float:
 
 
 def _half_width(seed_variance: float, item_variance: float, seeds: int, confidence: float) -> float:
-    tail = (1 + confidence) / 2
-    t, z = stats.t.ppf(tail, seeds - 1), stats.norm.ppf(tail)
+    t, z = _quantiles(seeds, confidence)
     return math.sqrt(t**2 * seed_variance + z**2 * item_variance)
+
+
+@lru_cache(maxsize=1024)
+def _quantiles(seeds: int, confidence: float) -> tuple[float, float]:
+    """Student's t with seeds - 1 degrees of freedom, and the normal one, for a two-sided interval."""
+    tail = (1 + confidence) / 2
+    return float(special.stdtrit(seeds - 1, tail)), float(special.ndtri(tail))
 
 
 def seed_interval(
@@ -118,6 +149,7 @@ def seed_interval(
     return Estimate(mean, low, high, seeds, points)
 
 
+@lru_cache(maxsize=1024)
 def exact_interval(successes: int, trials: int, *, confidence: float = 0.95) -> tuple[float, float]:
     """Clopper and Pearson's interval for P(success)."""
     interval = stats.binomtest(successes, trials).proportion_ci(confidence, method="exact")
@@ -130,13 +162,17 @@ def paired_contrast(
     *,
     names: tuple[str, str] = ("a", "b"),
     at: int | None = None,
+    alike_within: float | None = None,
     confidence: float = 0.95,
 ) -> Contrast:
     """Difference of two variants over the seeds they share; each side maps seed -> (accuracy, test items).
 
+    `alike_within`: the margin of an equivalence test, in accuracy (0.02 = 2 points), stated before running.
+
     Both variants answered the same items. Their item parts are added, which bounds the item part of the difference
     as long as items hard for one are not easy for the other. The p value inverts the interval: it is the level at
-    which the interval first contains zero. Raises ValueError without a shared seed.
+    which the interval first contains zero; that of the equivalence test is half the level at which the interval first
+    reaches the margin. Raises ValueError without a shared seed.
     """
     seeds = sorted(a.keys() & b.keys(), key=str)
     if not seeds:
@@ -147,7 +183,7 @@ def paired_contrast(
     difference, n = float(differences.mean()), len(seeds)
     points = tuple(differences.tolist())
     if n < 2:
-        return Contrast(*names, difference, None, None, n, None, at, None, None, points)
+        return Contrast(*names, difference, None, None, n, None, at, None, None, points, alike_within)
     varies = left.std() > 0 and right.std() > 0 and n > 2
     correlation = float(np.corrcoef(left, right)[0, 1]) if varies else None
     seed_variance = float(differences.var(ddof=1)) / n
@@ -157,9 +193,15 @@ def paired_contrast(
     )
     half = _half_width(seed_variance, item_variance, n, confidence)
     p = _level(abs(difference), seed_variance, item_variance, n)
+    p_alike = None
+    if alike_within is not None:
+        room = alike_within - abs(difference)
+        one_sided = _level(abs(room), seed_variance, item_variance, n) / 2
+        p_alike = one_sided if room > 0 else 1 - one_sided
     return Contrast(
-        *names, difference, difference - half, difference + half, n, correlation, at, p, p, points
-    )
+        *names, difference, difference - half, difference + half, n, correlation, at, p, p, points,
+        alike_within, p_alike, p_alike,
+    )  # fmt: skip
 
 
 def _level(distance: float, seed_variance: float, item_variance: float, seeds: int) -> float:
@@ -179,11 +221,24 @@ def _level(distance: float, seed_variance: float, item_variance: float, seeds: i
 
 
 def holm(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """The same contrasts with `p_holm` corrected for the whole family (those without a p value stay without)."""
-    tested = [index for index, contrast in enumerate(contrasts) if contrast.p is not None]
+    """The same contrasts with every p corrected for the whole family: all their tests, of differences and of
+    equivalence. Those without a p value stay without."""
+    tested = [
+        (index, name)
+        for index, contrast in enumerate(contrasts)
+        for name in ("p", "p_alike")
+        if getattr(contrast, name) is not None
+    ]
     corrected = list(contrasts)
     if tested:
-        _, adjusted, *_ = multipletests([contrasts[index].p for index in tested], method="holm")
-        for index, p_holm in zip(tested, adjusted, strict=True):
-            corrected[index] = replace(contrasts[index], p_holm=float(p_holm))
+        gc.freeze()  # statsmodels collects garbage in every call, which takes longer the more is in memory
+        try:
+            _, adjusted, *_ = multipletests(
+                [getattr(contrasts[at], name) for at, name in tested], method="holm"
+            )
+        finally:
+            gc.unfreeze()
+        for (index, name), p in zip(tested, adjusted, strict=True):
+            found: dict[str, Any] = {f"{name}_holm": float(p)}
+            corrected[index] = replace(corrected[index], **found)
     return corrected

@@ -10,6 +10,7 @@ from typing import Any
 from lengthwise.errors import ConfigError
 from lengthwise.report.analysis import Section, analyse
 from lengthwise.report.collect import Collection, collect
+from lengthwise.report.reading import Reader
 from lengthwise.sweeps.grid import expand
 
 ACCURACY, EQUIVARIANCE = "accuracy", "equivariance"
@@ -34,7 +35,10 @@ class Part:
 
 
 def part_of(
-    outputs: str | Path, runs: Sequence[str] | None = None, study: Mapping[str, Any] | None = None
+    outputs: str | Path,
+    runs: Sequence[str] | None = None,
+    study: Mapping[str, Any] | None = None,
+    reader: Reader | None = None,
 ) -> Part:
     """The runs under `outputs` (or the named ones alone), analysed as `study` asks.
 
@@ -42,7 +46,7 @@ def part_of(
     """
     study = dict(study or {})
     shown = _shown(study)
-    collection = collect(outputs, runs=runs, named=named_choices(study))
+    collection = collect(outputs, runs=runs, named=named_choices(study), reader=reader)
     sections = analyse(collection, study)
     for section in sections:
         if ACCURACY not in shown:
@@ -62,11 +66,31 @@ def parts_of(
     runs: Sequence[str] | None = None,
     study: Mapping[str, Any] | None = None,
     studies: Studies | None = None,
+    reader: Reader | None = None,
 ) -> list[Part]:
     """One part for each of `studies`; without them one of `runs`, see `part_of`."""
+    reader = reader or Reader(outputs)
     if studies:
-        return [part_of(outputs, own, one) for one, own in studies]
-    return [part_of(outputs, runs, study)]
+        return [part_of(outputs, own, one, reader) for one, own in studies]
+    return [part_of(outputs, runs, study, reader)]
+
+
+def whole_of(parts: Sequence[Part], outputs: str | Path, reader: Reader) -> Part:
+    """The runs of all `parts` as one, each run once; of a setting is shown what one of the parts shows of it."""
+    if len(parts) == 1:
+        return parts[0]
+    names = dict.fromkeys(name for part in parts for name in part.collection.names)
+    named = {choice for part in parts for choice in named_choices(part.study)}
+    collection = collect(outputs, runs=list(names), named=sorted(named), reader=reader)
+    sections = analyse(collection)
+    shown = [section for part in parts for section in part.sections]
+    for section in sections:
+        same = [other for other in shown if other.setting == section.setting]
+        if not any(other.measures for other in same):
+            section.leave_out_accuracy()
+        if not any(other.symmetry for other in same):
+            section.symmetry = []
+    return Part({}, collection, sections)
 
 
 def named_choices(study: Mapping[str, Any]) -> list[str]:

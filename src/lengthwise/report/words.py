@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lengthwise.report.statistics import Estimate
+from lengthwise.report.statistics import VERDICT_SEEDS, Contrast, Estimate
 
 NBSP = "\u00a0"
 """A figure and its unit stay on one line."""
+
+_LONG = 14
+"""A list of more is cut: the tables have them all."""
 
 
 def percent(value: float) -> str:
@@ -17,7 +20,9 @@ def percent(value: float) -> str:
 
 def bracket(low: float | None, high: float | None) -> str:
     """`` [low, high]`` in percent, or nothing."""
-    return "" if low is None or high is None else f" [{100 * low:.1f},{NBSP}{100 * high:.1f}]"
+    if low is None or high is None:
+        return ""
+    return f" [{100 * low:.1f},{NBSP}{100 * high:.1f}]".replace("-", "−")
 
 
 def spread(at: Estimate, plus_minus: str) -> str:
@@ -36,8 +41,10 @@ def fewer_seeds(at: Estimate, seeds: int) -> str:
 
 
 def listed(words: Iterable[Any]) -> str:
-    """``a, b and c``."""
+    """``a, b and c``; of a long list the first five and how many more."""
     items = [str(word) for word in words]
+    if len(items) > _LONG:
+        items = [*items[:5], f"{len(items) - 5} more"]
     return " and ".join(filter(None, [", ".join(items[:-1]), items[-1]])) if items else ""
 
 
@@ -47,3 +54,52 @@ def seeds_word(n: int) -> str:
 
 def p_word(p: float) -> str:
     return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def signed(value: float) -> str:
+    """A difference in points with its sign: ``+3.0``, ``−1.2``."""
+    return f"{100 * value:+.1f}".replace("-", "−")
+
+
+def margin(value: float) -> str:
+    """``±2 points``."""
+    return f"±{100 * value:g}{NBSP}points"
+
+
+def verdict(contrast: Contrast) -> str:
+    """``higher``, ``lower``, ``alike within ±2 points`` or ``not resolved with 3 seeds``; *provisional* below ten."""
+    said = []
+    if contrast.resolved:
+        said.append("higher" if contrast.difference > 0 else "lower")
+    if contrast.alike and contrast.alike_within is not None:
+        said.append(f"alike within {margin(contrast.alike_within)}")
+    text = ", yet ".join(said) or f"not resolved with {seeds_word(contrast.n)}"
+    return f"{text}, provisional" if contrast.n < VERDICT_SEEDS else text
+
+
+def share(value: float) -> str:
+    """A normalised accuracy: ``0.87``, ``−0.02``."""
+    return f"{value:.2f}".replace("-", "−")
+
+
+def sentence(contrast: Contrast) -> str:
+    """One contrast in words."""
+    a, b = contrast.a, contrast.b
+    where = f"At length {contrast.at}, " if contrast.at is not None else ""
+    size = f"{signed(contrast.difference)} points{bracket(contrast.low, contrast.high)}"
+    if contrast.p_holm is None:
+        return f"{where}{a} − {b}: {size}; one seed has no interval."
+    within = "" if contrast.alike_within is None else margin(contrast.alike_within)
+    said = []
+    if contrast.resolved:
+        said.append(f"{a} is {'above' if contrast.difference > 0 else 'below'} {b}")
+    if contrast.alike:
+        said.append(f"{'' if said else f'{a} and {b} are '}alike within {within}")
+    text = ", yet ".join(said) or f"{a} − {b} is not resolved with {seeds_word(contrast.n)}"
+    if within and not said:
+        text += f", nor that they are alike within {within}"
+    r = "" if contrast.correlation is None else f", r = {contrast.correlation:.2f}".replace("-", "−")
+    alike = "" if contrast.p_alike_holm is None else f", alike {p_word(contrast.p_alike_holm)}"
+    basis = f"({contrast.n} paired seeds{r}, Holm-corrected {p_word(contrast.p_holm)}{alike})"
+    state = ", provisional" if contrast.n < VERDICT_SEEDS else ""
+    return f"{where}{text}: {size} {basis}{state}."

@@ -10,6 +10,7 @@ import io
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -142,11 +143,12 @@ def read_table(path: Path) -> list[dict[str, Any]]:
 
     A torn last line is left out. Raises RunError, naming the line, if another one is damaged.
     """
-    columns = _header(path)
+    lines = _whole_lines(path)
+    columns = _header(path, lines)
     readers = [_reader(name) for name in columns]
     return [
         {name: read(cell) for name, read, cell in zip(columns, readers, cells, strict=True)}
-        for cells in _raw(path)
+        for cells in _raw(path, lines)
     ]
 
 
@@ -160,9 +162,8 @@ def _whole_lines(path: Path) -> list[str]:
     return data.decode("utf-8", "replace").split("\n")[:-1]  # what follows the last newline is torn
 
 
-def _header(path: Path) -> list[str]:
-    lines = _whole_lines(path)
-    header = _parsed(path, lines[:1])
+def _header(path: Path, lines: list[str] | None = None) -> list[str]:
+    header = _parsed(path, (_whole_lines(path) if lines is None else lines)[:1])
     if header and header[0][0] not in {*TRAIN_COLUMNS, *LENGTH_COLUMNS, *SYMMETRY_COLUMNS}:
         raise RunError(f"{path} is damaged: its first line does not name the columns of a table.")
     return header[0] if header else []
@@ -175,9 +176,9 @@ def _parsed(path: Path, lines: list[str]) -> list[list[str]]:
         raise RunError(f"{path} is damaged: {error}.") from error
 
 
-def _raw(path: Path) -> list[list[str]]:
+def _raw(path: Path, lines: list[str] | None = None) -> list[list[str]]:
     """Every row's cells as written; cells hold no newline, so a line is a row."""
-    lines = _whole_lines(path)
+    lines = _whole_lines(path) if lines is None else lines
     if not lines:
         return []
     header, *rows = _parsed(path, lines)
@@ -223,6 +224,7 @@ def _text_cell(cell: str) -> str | None:
     return cell or None
 
 
+@lru_cache(maxsize=1 << 14)
 def _number(cell: str) -> Any:
     if cell == "":
         return None

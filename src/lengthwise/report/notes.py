@@ -1,0 +1,66 @@
+"""What a reader of a section must know: who was tested where, what training had seen, what is not defined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lengthwise.report.section import Section
+from lengthwise.report.words import listed
+from lengthwise.runs.lengths import bin_of
+
+EXACT = "exact"
+"""What ``overlap_is`` says of a share that is no lower bound."""
+
+
+def length_notes(section: Section) -> list[str]:
+    longest = section.longest_shared
+    if longest is None:
+        return ["No length was tested in every run: nothing is compared."]
+    if more := [length for length in section.lengths if length > longest]:
+        return [
+            f"Only some of the runs were tested at length {listed(more)}; they are compared at {longest}."
+        ]
+    return []
+
+
+_OVERLAPS_SHOWN = 12
+
+
+def overlap_notes(rows: list[dict[str, Any]]) -> list[str]:
+    """The largest share, over the runs, of test inputs that training had seen too."""
+    found: dict[tuple[int, int], tuple[float, bool]] = {}  # (shortest, longest) -> share, whether it is exact
+    for row in rows:
+        if row.get("train_overlap", 0) > 0:
+            lengths = bin_of(row.get("stratum")) or (int(row["length"]), int(row["length"]))
+            now = (row["train_overlap"], row.get("overlap_is") == EXACT)
+            found[lengths] = max(found.get(lengths, now), now, key=lambda one: one[0])
+    if not found:
+        return []
+    shown = [
+        f"{'' if exact else 'at least '}{100 * share:.1f} % at {low if low == high else f'{low}-{high}'}"
+        for (low, high), (share, exact) in sorted(found.items())
+    ]
+    more = (
+        f" and others at {len(shown) - _OVERLAPS_SHOWN} more lengths" if len(shown) > _OVERLAPS_SHOWN else ""
+    )
+    return [
+        f"Test inputs that training had seen too, in the run that had seen the most: "
+        f"{', '.join(shown[:_OVERLAPS_SHOWN])}{more}."
+    ]
+
+
+def flag_notes(section: Section) -> list[str]:
+    notes = []
+    for group in section.groups:
+        for flag, lengths in section.flags.get(group.key, {}).items():
+            where = f"at length {listed(lengths)}"
+            if flag == "untrained_positions":
+                notes.append(
+                    f"{group.label}: positions past those of the longest trained input ({section.longest_trained} "
+                    f"symbols) were never trained; they are in use {where}."
+                )
+            elif flag == "not_defined":
+                notes.append(f"{group.label}: cannot represent such inputs {where}; no figure there.")
+            else:
+                notes.append(f"{group.label}: {flag.replace('_', ' ')} {where}.")
+    return notes
