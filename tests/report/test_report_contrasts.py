@@ -143,8 +143,8 @@ def test_headlines_show_best_seed_share_of_what_blindness_leaves_and_successes(o
 @pytest.mark.parametrize(
     ("accuracy", "said"),
     [
-        (0.5, "which is the best blind"),
-        (0.51, "which the test does not tell from the best blind"),
+        (0.5, "which is the best of the blind rules that are known"),
+        (0.51, "which the test does not tell from the best of the blind rules"),
         (0.55, None),
     ],
 )

@@ -55,7 +55,7 @@ def build_css() -> str:
 def test_it_says_what_was_found(page):
     for words in (
         "Which one?",
-        "none: 50.0 % at every length, which is the best blind baseline.",
+        "none: 50.0 % at every length, which is the best of the blind rules that are known.",
         "is not resolved with 3 seeds",
         "inside the trained positions",
         "kept by none up to rounding",

@@ -92,3 +92,27 @@ def test_runs_with_no_length_in_common_are_shown_and_not_compared(tmp_path):
     assert section.longest_shared is None and section.contrasts == []
     assert not any(about.startswith(("Length", "Fall", "Trained")) for about in said(section))
     assert any("nothing is compared" in note for note in section.notes)
+
+
+def test_a_trained_length_that_is_tested_otherwise_counts_as_beyond(tmp_path, folders):
+    """All are tested at 10, which they were trained on, on inputs of another kind: no mean of the trained has it."""
+    before = section_of(tmp_path)
+    for folder in folders.values():
+        path = folder / "length.csv"
+        lines = path.read_text().splitlines()
+        head = lines[0].split(",")
+        at, flags, stratum = (head.index(name) for name in ("length", "flags", "stratum"))
+        for number, line in enumerate(lines[1:], start=1):
+            cells = line.split(",")
+            if cells[at] == "10" and cells[stratum] == "all":
+                cells[flags] = "not_as_trained"
+            lines[number] = ",".join(cells)
+        path.write_text("\n".join(lines) + "\n")
+    after = section_of(tmp_path)
+    assert before.longest_trained == 10 and 10 in before.trained_lengths
+    assert after.longest_trained < 10 and 10 not in after.trained_lengths
+    (group, *_) = after.groups
+    assert scores_in_distribution(after, group) != scores_in_distribution(before, group)
+    (note,) = [note for note in after.notes if "drawn otherwise than in training" in note]
+    assert "length 10" in note
+    assert not any("drawn otherwise" in note for note in before.notes)

@@ -33,7 +33,7 @@ def scores_at(section: Section, group: Group, length: int | None, stratum: str =
 def scores_in_distribution(section: Section, group: Group) -> Scores:
     """Each seed's mean over the lengths that were trained on and that every run was tested at."""
     curve = section.curve(group)
-    both = set(section.shared_lengths) & set(section.setting.train_lengths)
+    both = set(section.shared_lengths) & set(section.trained_lengths)
     return scores_over(section, group, [n for n in curve.lengths if n in both] if curve else [])
 
 

@@ -94,7 +94,7 @@ def _in_order(values: Mapping[str, Value]) -> list[Value]:
 
 
 def _setting(section: Section) -> Data:
-    trained = section.setting.train_lengths
+    trained = section.trained_lengths or section.setting.train_lengths
     return {
         "title": section.setting.title,
         "task": section.setting.task,
@@ -185,7 +185,7 @@ def _curve(curve: Curve) -> Data:
 
 
 def _trained_lengths(section: Section) -> set[int]:
-    return set(section.shared_lengths) & set(section.setting.train_lengths)
+    return set(section.shared_lengths) & set(section.trained_lengths)
 
 
 def _over_trained(section: Section, curve: Curve, measure: str) -> list[float | None] | None:

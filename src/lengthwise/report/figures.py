@@ -76,13 +76,14 @@ def text(value: Any) -> str:
 
 
 def _figure(section: Section, views: dict[str, list[Spec]]) -> Spec:
+    trained = section.trained_lengths or section.setting.train_lengths
     return {
         "views": views,
         "range": {measure: _range(section, measure) for measure in views},
         "labels": {measure: MEASURES[measure] for measure in views},
         "ticks": _ticks(section.lengths),
         "span": [min(section.lengths), max(section.lengths)],
-        "trained": [min(section.setting.train_lengths), max(section.setting.train_lengths)],
+        "trained": [min(trained), max(trained)],
     }
 
 

@@ -70,7 +70,7 @@ def _blind(section: Section) -> Finding | None:
     )
     return Finding(
         "No better than blind",
-        f"{listed(found)}: {span} at every length, which {is_it} the best blind baseline.",
+        f"{listed(found)}: {span} at every length, which {is_it} the best of the blind rules that are known.",
     )
 
 
@@ -85,7 +85,7 @@ def _in_distribution(section: Section) -> Finding | None:
     means = {label: estimate(found).mean for label, found in scores.items() if found}
     if not means:
         return None
-    about = f"Trained lengths ({format_lengths(section.setting.train_lengths)})"
+    about = f"Trained lengths ({format_lengths(section.trained_lengths)})"
     good = {label: mean for label, mean in means.items() if mean >= SUCCESS}
     if not good:
         best = max(means, key=lambda label: means[label])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lengthwise.evaluation.verdict import NOT_AS_TRAINED
 from lengthwise.report.section import Section
 from lengthwise.report.words import listed
 from lengthwise.runs.lengths import bin_of
@@ -51,9 +52,15 @@ def overlap_notes(rows: list[dict[str, Any]]) -> list[str]:
 
 def flag_notes(section: Section) -> list[str]:
     notes = []
+    if other := sorted({n for flags in section.flags.values() for n in flags.get(NOT_AS_TRAINED, [])}):
+        notes.append(
+            f"What is tested at length {listed(other)} is drawn otherwise than in training, and counts as beyond it."
+        )
     for group in section.groups:
         for flag, lengths in section.flags.get(group.key, {}).items():
             where = f"at length {listed(lengths)}"
+            if flag == NOT_AS_TRAINED:
+                continue
             if flag == "untrained_positions":
                 notes.append(
                     f"{group.label}: positions past those of the longest trained input ({section.longest_trained} "

@@ -128,7 +128,8 @@ def _shown(label: str) -> str:
 def _against_length(section: Section, measure: str) -> Figure:
     """Mean and interval of each variant, each seed a small point; trained lengths shaded, blind rules grey."""
     figure, axes = _new(4.2)
-    low, high = min(section.setting.train_lengths), max(section.setting.train_lengths)
+    trained = section.trained_lengths or section.setting.train_lengths
+    low, high = min(trained), max(trained)
     spread = 1.02 if low < high else 1.05
     axes.axvspan(low / spread, high * spread, color=_SHADE, alpha=0.22, linewidth=0, label="trained lengths")
     if measure == "token_accuracy":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from lengthwise.evaluation.verdict import NOT_AS_TRAINED
 from lengthwise.report.collect import Group, Setting
 from lengthwise.report.published import Beside
 from lengthwise.report.statistics import Contrast, Estimate
@@ -100,8 +101,14 @@ class Section:
         self.perplexities.clear()
 
     @property
+    def trained_lengths(self) -> list[int]:
+        """Those trained on, without any whose test items are drawn otherwise than in training."""
+        other = {n for flags in self.flags.values() for n in flags.get(NOT_AS_TRAINED, [])}
+        return sorted(set(self.setting.train_lengths) - other)
+
+    @property
     def longest_trained(self) -> int:
-        return max(self.setting.train_lengths)
+        return max(self.trained_lengths, default=0)
 
     @property
     def trained_only(self) -> bool:

@@ -104,8 +104,8 @@ def _lengths(section: Section, console: Console) -> Table:
     interval = "its 95 % interval as ± half-width, or [low, high] where it ends at 0 or 100"
     table = _table(f"{measure} in %, mean over seeds; {interval}", console)
     table.add_column("encoding", no_wrap=True)
-    table.add_column(f"trained ({format_lengths(section.setting.train_lengths)})", justify="right")
-    others = [length for length in section.lengths if length not in section.setting.train_lengths]
+    table.add_column(f"trained ({format_lengths(section.trained_lengths)})", justify="right")
+    others = [length for length in section.lengths if length not in section.trained_lengths]
     for length in others:
         table.add_column(str(length), justify="right")
     table.add_column("n", justify="right")
