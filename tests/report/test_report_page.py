@@ -95,6 +95,41 @@ def test_plots_and_figures_belong_together(page):
     assert all(a.get("aria-label") for t, a in page.elements if a.get("role") in ("img", "region", "group"))
 
 
+def test_every_row_of_a_table_has_a_cell_a_column(outputs, tmp_path):
+    """A cell too many or too few would put a figure under another's head."""
+    plain, margins = build_report(outputs).read_text(encoding="utf-8"), stated(tmp_path)
+    for text in (plain, margins):
+        shown = re.sub(r"<script.*?</script>", "", text, flags=re.S)
+        tables = [
+            found
+            for table in re.findall(r"<table[^>]*>(.*?)</table>", shown, flags=re.S)
+            if (
+                found := re.findall(r"<tr[^>]*>(.*?)</tr>", table, flags=re.S)
+            )  # others are filled by the scripts
+        ]
+        assert len(tables) > 5
+        for head, *rows in tables:
+            columns = cells_in(head)
+            under = rows[1:] if "rowspan" in head else rows
+            assert {cells_in(row) for row in under} <= {columns}, re.sub(r"<[^>]*>", " ", head)
+    assert "p alike, Holm" in margins and "p alike, Holm" not in plain
+
+
+def cells_in(row):
+    spans = [re.search(r'colspan="(\d+)"', cell) for cell in re.findall(r"<t[hd][^>]*>", row)]
+    return sum(int(span.group(1)) if span else 1 for span in spans)
+
+
+def stated(outputs):
+    """The page of a study with two contrasts, one of which asks whether its sides are alike."""
+    for seed in range(3):
+        for encoding in ("rotary", "t5", "learned"):
+            write_run(outputs, encoding, seed)
+    margin = {"a": "rotary", "b": "t5", "alike_within": 0.02}
+    study = {"contrasts": [{"a": "rotary", "b": "learned"}, margin]}
+    return build_report(outputs, study=study).read_text(encoding="utf-8")
+
+
 def test_provisional_below_ten_seeds_and_not_from_ten_on(tmp_path):
     for seed in range(9):
         write_run(tmp_path, "rotary", seed)
