@@ -33,6 +33,7 @@ def main() -> int:
         "show": show,
         "runs": runs,
         "sweeps": sweeps,
+        "workspace": workspace,
         "demo": demo,
     }
     commands |= {"job": job}
@@ -69,6 +70,11 @@ def report(arguments: Sequence[str] | None = None) -> int:
 def sweeps(arguments: Sequence[str] | None = None) -> int:
     """``lengthwise sweeps``: the state of each sweep on disk."""
     return _command("sweeps", arguments)
+
+
+def workspace(arguments: Sequence[str] | None = None) -> int:
+    """``lengthwise workspace``: a saved view on W&B's web page."""
+    return _command("workspace", arguments)
 
 
 def scorecard(arguments: Sequence[str] | None = None) -> int:

@@ -43,12 +43,25 @@ def train(arguments: list[str]) -> int:
     if options.cfg or options.info or options.hydra_help or options.shell_completion:
         return _show(arguments, options)
     if options.multirun and (search := search_of(options)) is not None:
-        return search.run(launcher_of(search, options))
+        code = search.run(launcher_of(search, options))
+        _show_in_wandb(search, search.probes()[0].config)
+        return code
     if (sweep := sweep_of(options)) is not None:
         from lengthwise.report.one_run import one_line
 
-        return run_sweeps([sweep], launcher_of(sweep, options), one_line)
+        code = run_sweeps([sweep], launcher_of(sweep, options), one_line)
+        _show_in_wandb(sweep, sweep.entries[0].cell.config, getattr(options, "study", None))
+        return code
     return _single(composer_of(options)(hydra_words(options.overrides)[1]), arguments)
+
+
+def _show_in_wandb(sweep: Any, config: dict[str, Any], study: dict[str, Any] | None = None) -> None:
+    """As the first of its runs, with this configuration, is."""
+    from lengthwise.report.sweep_run import show_sweep
+    from lengthwise.tracking import options_of
+
+    if not sweep.options["dry_run"]:
+        show_sweep(sweep.outputs, sweep.name, options_of(config), study)
 
 
 def _single(config: dict[str, Any], arguments: list[str]) -> int:
@@ -156,6 +169,14 @@ def sweeps(arguments: list[str]) -> int:
     return list_sweeps(given["outputs"], named[0] if named else None, as_json=as_json)
 
 
+def workspace(arguments: list[str]) -> int:
+    from lengthwise.tracking.workspace import NAME, push_workspace
+
+    given = parse_values(arguments, {"project": "lengthwise", "entity": None, "name": NAME})
+    print(f"workspace: {push_workspace(given['project'], given['entity'], name=given['name'])}")
+    return 0
+
+
 def check(arguments: list[str]) -> int:
     from lengthwise.checks import check_component
 
@@ -180,6 +201,8 @@ def demo(arguments: list[str]) -> int:
             launcher.server()  # it imports while we compose
     assert launcher is not None
     code = run_sweeps(sweeps, launcher, one_line)
+    for sweep, (study, _) in zip(sweeps, studies, strict=True):
+        _show_in_wandb(sweep, sweep.entries[0].cell.config, study)
     outputs = str(sweeps[0].outputs)
     print()
     print_summary(outputs, studies=studies)

@@ -25,7 +25,9 @@ from lengthwise.errors import ConfigError
 from lengthwise.outside import option_files
 from lengthwise.runs.lengths import parse_bin, parse_bins, parse_lengths
 from lengthwise.schema import Schema
+from lengthwise.sweeps.contrasts import stated_contrasts
 from lengthwise.texts import note_text
+from lengthwise.tracking import refuse_names
 
 CONFIG_NAME = "config"
 SLOTS = tuple(f.name for f in dataclasses.fields(Schema) if f.metadata.get("slot"))
@@ -36,6 +38,9 @@ GROUPS = (*SLOTS, "model", "size", "data", "evaluation", "trainer", "callbacks",
 
 STUDY_KEYS = ("name", "question", "description", "grids", "contrasts", "shows")
 """What a study may say of itself, under ``study``; every other key of its file is one of the configuration."""
+
+PICTURES = ("attention", "positions")
+"""What can be drawn of a run, under ``evaluation.pictures``."""
 
 HYDRA_KEYS = {"_target_", "_partial_", "_convert_", "_recursive_", "_args_"}
 
@@ -128,6 +133,7 @@ def check(config: DictConfig | dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(
             f"study.{name}: a study has no such key; it has {', '.join(STUDY_KEYS)}.{closest(name, STUDY_KEYS)}"
         )
+    stated_contrasts(plain["study"])
     for part in ("data", "evaluation"):
         plain[part]["lengths"] = parse_lengths(plain[part]["lengths"], f"{part}.lengths")
     evaluation = plain["evaluation"]
@@ -146,6 +152,10 @@ def check(config: DictConfig | dict[str, Any]) -> dict[str, Any]:
     known = isinstance(checkpoints, list) and all(name in ("last", "best") for name in checkpoints)
     if not known or not checkpoints:
         raise ConfigError(f"evaluation.checkpoints={checkpoints}: must be a list of last, best or both")
+    refuse_names(plain["wandb"])
+    pictures = plain["evaluation"]["pictures"]
+    if not isinstance(pictures, list) or not all(kind in PICTURES for kind in pictures):
+        raise ConfigError(f"evaluation.pictures={pictures}: must be a list of {', '.join(PICTURES)}, or []")
     if plain["data"]["batch_size"] % plain["trainer"]["accumulate"]:
         raise ConfigError(
             f"trainer.accumulate={plain['trainer']['accumulate']} does not divide data.batch_size="

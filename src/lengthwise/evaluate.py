@@ -15,6 +15,7 @@ from lengthwise.build import build_parts, option_of
 from lengthwise.composing import compose
 from lengthwise.config import check, hint
 from lengthwise.console import say
+from lengthwise.drawing import draw_pictures
 from lengthwise.errors import ConfigError, RunError
 from lengthwise.evaluation.length import evaluation_id
 from lengthwise.measure import headline, measure, note, protocols, what_of
@@ -74,6 +75,8 @@ def evaluate(overrides: Sequence[str]) -> Tested:
             note(status, rows, name)
         if rows or status.results != known:
             folder.write_status(status)
+        if name == TRAINED:
+            draw_pictures(folder, config, task, layout, model, anew=False)
         say(f"run {folder.name}: {what_of(rows)} added to {folder.length_csv}")
     return Tested(folder, name, config["evaluation"]["checkpoints"][0])
 

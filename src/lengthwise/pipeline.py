@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,17 @@ from pytorch_lightning.callbacks import LambdaCallback
 
 from lengthwise.build import build, build_model, build_parts, refuse_training
 from lengthwise.console import say
+from lengthwise.drawing import draw_pictures
 from lengthwise.errors import ConfigError, LengthwiseError, RunError
 from lengthwise.evaluation.symmetry import probe
-from lengthwise.measure import headline, measure, note, record_symmetry, tested
+from lengthwise.measure import headline, measure, note, record_symmetry
 from lengthwise.nn import Transformer
 from lengthwise.process import adopt
 from lengthwise.runs import RunFolder, Status, describe_start, factors, record_start
 from lengthwise.runs.identity import run_hash
-from lengthwise.runs.tested import is_complete, other_precision, symmetry_length
+from lengthwise.runs.tested import is_complete, is_trained, other_precision, symmetry_length
 from lengthwise.tasks import Layout, Task
+from lengthwise.tracking import options_of, refuse_unreachable
 from lengthwise.training import LengthData, LengthModule, TrainerOptions, fit
 from lengthwise.training.callbacks import (
     Checkpoints,
@@ -41,6 +43,7 @@ from lengthwise.training.callbacks.checkpoints import read_checkpoint
 from lengthwise.training.hardware import device_name, rank_device, resolve_precision
 from lengthwise.training.place import Place, place_of
 from lengthwise.training.ranks import Team, leave_signals_to_the_leader
+from lengthwise.view import show_results
 
 
 @dataclass
@@ -49,10 +52,12 @@ class Start:
 
     kind:   "new", "resumed" (cut short, goes on), "extended" (done, now asked for more steps) or "done".
     status: as the run left it; its `steps` are done already.
+    clear:  what is there is of no use to a new run, or not wanted.
     """
 
     kind: str
     status: Status
+    clear: bool = False
 
 
 def train(config: dict[str, Any], argv: Sequence[str] | None = None) -> RunFolder:
@@ -74,6 +79,8 @@ def train(config: dict[str, Any], argv: Sequence[str] | None = None) -> RunFolde
         _train_as_told(config, (task, layout, model), place)
         return RunFolder.locate(config["outputs"], config)
     with Team(place) as team:
+        if not is_trained(RunFolder.locate(config["outputs"], config), config):
+            refuse_unreachable(config["wandb"])
         folder = RunFolder.create(config["outputs"], config)
         with folder.claim():
             start = look(folder, config)
@@ -87,6 +94,7 @@ def train(config: dict[str, Any], argv: Sequence[str] | None = None) -> RunFolde
                 note(start.status, rows)
                 start.status.results |= headline(folder, config, layout, model)
                 folder.write_status(start.status)
+                draw_pictures(folder, config, task, layout, model, anew=False)
     return folder
 
 
@@ -134,7 +142,7 @@ def _train_as_told(
 
 
 def look(folder: RunFolder, config: dict[str, Any]) -> Start:
-    """How far the run in `folder` already is; with ``overwrite=true`` what it left is deleted.
+    """How far the run in `folder` already is; nothing is touched.
 
     Raises RunError for a damaged status or checkpoint.
     """
@@ -143,8 +151,7 @@ def look(folder: RunFolder, config: dict[str, Any]) -> Start:
     if not folder.exists:
         return fresh
     if config["overwrite"]:
-        folder.clear()
-        return fresh
+        return replace(fresh, clear=True)
     status = folder.status()
     if made := other_precision(folder, config):
         other = config["trainer"]["precision"]
@@ -160,8 +167,7 @@ def look(folder: RunFolder, config: dict[str, Any]) -> Start:
                 f"{folder.path} is done at step {status.steps}, but its checkpoints/last.ckpt is gone, so it cannot be "
                 f"extended to {asked}. overwrite=true trains it afresh."
             )
-        folder.clear()  # cut short before its first checkpoint
-        return fresh
+        return replace(fresh, clear=True)  # cut short before its first checkpoint
     reached = int(
         read_checkpoint(folder.last)["global_step"]
     )  # a damaged one is refused before the record is touched
@@ -248,7 +254,7 @@ def _run(
     argv: Sequence[str] | None,
     team: Team,
 ) -> None:
-    """Train and measure; whatever happens, W&B is closed and the status says how it ended."""
+    """Train and measure; whatever happens, the status says how it ended and W&B is closed."""
     task, layout, model = parts
     status = start.status
     if start.kind != "new":  # a run stays in the group of the sweep that it first belonged to
@@ -256,47 +262,51 @@ def _run(
         config = {**config, "wandb": {**config["wandb"], "group": group}}
     wandb_run = WandbRun(
         config["outputs"],
-        run_id=folder.hash,
+        run_id=run_hash(config),
         name=folder.name,
         factors=factors(config),
         config=config,
-        **config["wandb"],
+        **options_of(config),
     )
     module = _module(config, layout, model, status.horizon)
-    folder.write_config(config)
     resume = None if start.kind == "new" else folder.last
     team.last_words = partial(_fail, folder, status)
-    with folder.ending(status), wandb_run, team.blaming():
-        team.start(config, folder.path)
-        team.order(
-            {
-                "run": run_hash(config),
-                "trainer": config["trainer"],
-                "horizon": status.horizon,
-                "resume": None if resume is None else str(resume.resolve()),
-                "folder": str(folder.path.resolve()),
-            }
-        )
-        record_start(folder.provenance_file, start_of(config, argv))
-        if resume is None and config["evaluation"]["symmetry"]:
-            record_symmetry(folder, config, task, layout, model, "initial", 0)
-        team.join(config["trainer"]["accelerator"])
-        trainer = fit(
-            module,
-            _data(config, task, layout),
-            config["trainer"],
-            callbacks=[_count_steps(status), *_callbacks(folder, config, task, layout, wandb_run)],
-            resume_from=resume,
-            place=team.place,
-        )
-        team.part()
-        if TrainerOptions(**config["trainer"]).strategy == "fsdp":  # the trained one is left in slices
-            model = build_model(config, layout)
-        status.steps = trainer.global_step
-        note(status, measure(folder, config, task, layout, model))
-        status.results |= headline(folder, config, layout, model)
-        wandb_run.log_lengths(tested(folder, config["evaluation"]["checkpoints"][0]))
-        wandb_run.summarise(status.results)
+    with wandb_run:
+        wandb_run.open()  # its server may refuse: before what is there is touched
+        if start.clear:
+            folder.clear()
+        folder.write_config(config)
+        with folder.ending(status), team.blaming():
+            team.start(config, folder.path)
+            team.order(
+                {
+                    "run": run_hash(config),
+                    "trainer": config["trainer"],
+                    "horizon": status.horizon,
+                    "resume": None if resume is None else str(resume.resolve()),
+                    "folder": str(folder.path.resolve()),
+                }
+            )
+            record_start(folder.provenance_file, start_of(config, argv))
+            if resume is None and config["evaluation"]["symmetry"]:
+                record_symmetry(folder, config, task, layout, model, "initial", 0)
+            team.join(config["trainer"]["accelerator"])
+            trainer = fit(
+                module,
+                _data(config, task, layout),
+                config["trainer"],
+                callbacks=[_count_steps(status), *_callbacks(folder, config, task, layout, wandb_run)],
+                resume_from=resume,
+                place=team.place,
+            )
+            team.part()
+            if TrainerOptions(**config["trainer"]).strategy == "fsdp":  # the trained one is left in slices
+                model = build_model(config, layout)
+            status.steps = trainer.global_step
+            note(status, measure(folder, config, task, layout, model))
+            status.results |= headline(folder, config, layout, model)
+            drawn = draw_pictures(folder, config, task, layout, model, anew=True)
+            show_results(wandb_run, folder, config, layout, status.results, drawn)
 
 
 def _fail(folder: RunFolder, status: Status, reason: str) -> None:

@@ -64,6 +64,7 @@ class Evaluation:
     symmetry_length: int | None = _at_least(2)
     symmetry_sequences: int = _at_least(2)
     symmetry_draws: int = _at_least(1)
+    pictures: Any = MISSING
 
 
 @dataclass

@@ -21,6 +21,7 @@ Lengthwise: a laboratory for position in Transformers.
   lengthwise show       sequences of a task, and what a trained run answers
   lengthwise runs       the runs on disk: list, filter, sort, show, compare, delete
   lengthwise sweeps     the state of each sweep on disk
+  lengthwise workspace  a saved view for W&B's web page
   lengthwise demo       the quick studies, end to end            (make demo)
 
 Each answers to --help.
@@ -176,6 +177,22 @@ def certify() -> str:
 def sweeps() -> str:
     """What ``lengthwise sweeps --help`` prints."""
     return _SWEEPS
+
+
+_WORKSPACE = """\
+usage: lengthwise workspace [project=NAME] [entity=NAME] [name=TITLE]
+
+Saves a view of a project in your W&B account, and prints its address: accuracy against length as lines, mean and range
+over the runs of each encoding; symmetry; training; the tables and the pages of sweeps. Each time it is a new view.
+
+It needs an account (wandb login), the project in it (wandb.project, lengthwise by default: runs that were online, or
+wandb sync), and pip install 'lengthwise[workspaces]'.
+"""
+
+
+def workspace() -> str:
+    """What ``lengthwise workspace --help`` prints."""
+    return _WORKSPACE
 
 
 _CHECK = """\

@@ -25,7 +25,7 @@ PAUSE = 0.02
 """Seconds between two looks at the children."""
 
 _PRELOAD = ("lengthwise.work", "lengthwise.pipeline", "lengthwise.inspection")
-_LAZY = ("wandb.sdk.launch.inputs.internal", "requests", "torch.utils.serialization.config")
+_LAZY = ("wandb.sdk.launch.inputs.internal", "pandas", "requests", "torch.utils.serialization.config")
 """What libraries import only when a job uses it."""
 
 

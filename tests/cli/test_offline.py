@@ -1,4 +1,4 @@
-"""An ordinary run, W&B included, never touches the network."""
+"""An ordinary run or sweep, W&B included, never touches the network."""
 
 from __future__ import annotations
 
@@ -43,19 +43,22 @@ def watched(folder: Path, *command: str) -> tuple[str, str, subprocess.Completed
     return trace.read_text() if trace.exists() else "", log.read_text(), done
 
 
-@pytest.fixture(scope="module")
-def ordinary(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, Path]:
+@pytest.fixture(scope="module", params=[[], ["-m", "seed=0,1", "evaluation.pictures=[attention,positions]"]])
+def ordinary(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, str, Path]:
+    """A run, and a sweep with all that W&B shows of one."""
     folder = tmp_path_factory.mktemp("offline")
     command = [word for word in [*QUICK, *SMALL] if not word.startswith("wandb")]
-    trace, log, done = watched(folder, "-m", "lengthwise", "train", *command)
+    trace, log, done = watched(folder, "-m", "lengthwise", "train", *request.param, *command)
     assert done.returncode == 0, done.stderr
+    found = [len(list((folder / "outputs" / "wandb").glob(name))) for name in ("*run-*", "*/files/media/*/*")]
+    assert found == ([3, 8] if request.param else [1, 2])  # runs with the report; tables, pictures, page
     return trace, log, folder
 
 
 def test_no_python_process_uses_the_network(ordinary: tuple[str, str, Path]) -> None:
-    _, log, folder = ordinary
-    assert set(log.split("\n")) == {"watching", ""}
-    assert list((folder / "outputs" / "wandb").glob("offline-run-*/*.wandb"))
+    assert set(ordinary[1].split("\n")) == {"watching", ""}
 
 
 @pytest.mark.skipif(

@@ -23,6 +23,8 @@ from lengthwise.errors import ConfigError
         ("pe=[rotary,alibi]", ["pe", "one option, not a list", "-m pe=rotary,alibi"]),
         ("pe=", ["pe=", "rotary"]),
         ("model=5", ["model=5", "decoder"]),
+        ("wandb.project=a/b", ["wandb.project=a/b", "1 to 128 characters"]),
+        ("wandb.tags=['']", ["wandb.tags", "1 to 64"]),
         ("wandb.mode=oflline", ["wandb.mode=oflline", "Did you mean offline?"]),
         ("study=nothing", ["study=nothing", "length_generalization"]),
         ("readout=middle", ["readout=middle", "front, end, mean"]),

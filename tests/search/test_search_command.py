@@ -9,6 +9,7 @@ import pytest
 
 from support.commandline import QUICK, SMALL, Result, in_process
 from support.launching import jobs_in_this_process
+from support.wandb_file import read_all
 
 TINY = [*QUICK, *SMALL, "trainer.max_steps=10", "trainer.validate_every=5", "evaluation.symmetry=false"]
 SEARCH = [
@@ -62,3 +63,12 @@ def test_one_clear_message_and_nothing_is_written(
     assert refused.code == 2
     assert says in refused.err
     assert not (tmp_path / "outputs").exists()
+
+
+def test_a_search_is_shown_in_wandb_as_a_sweep_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    jobs_in_this_process(monkeypatch)
+    assert search(tmp_path, "hydra.sweeper.trials=2", "wandb=offline").code == 0
+    (report,) = read_all(tmp_path / "outputs", "report")
+    assert report.config["sweep"].startswith("search-")
+    assert {run.group for run in read_all(tmp_path / "outputs")} == {report.group} == {report.config["sweep"]}
+    assert report.summary["done"] == 2 and report.table("accuracy")

@@ -32,7 +32,18 @@ class WandbFile:
     summary: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     axes: dict[str, str] = field(default_factory=dict)
+    artifacts: int = 0
     exit_code: int | None = None
+
+    def logged(self, name: str) -> Path:
+        """The file of a table, a page or a picture."""
+        (value,) = [row[name] for row in self.history if name in row]
+        return self.path.parent / "files" / value["path"]
+
+    def table(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a table."""
+        content = json.loads(self.logged(name).read_text())
+        return [dict(zip(content["columns"], row, strict=True)) for row in content["data"]]
 
 
 def read_wandb(path: Path) -> WandbFile:
@@ -60,16 +71,20 @@ def read_wandb(path: Path) -> WandbFile:
             _update(run.summary, record.summary.update)
         elif kind == "metric":
             run.axes[record.metric.name or record.metric.glob_name] = record.metric.step_metric
+        elif kind == "artifact":
+            run.artifacts += 1
         elif kind == "exit":
             run.exit_code = record.exit.exit_code
     run.config.pop("_wandb", None)
     return run
 
 
-def read_all(outputs: Path) -> list[WandbFile]:
-    """Every run in `outputs`/wandb that is not retired, in order of id."""
+def read_all(outputs: Path, job_type: str = "train") -> list[WandbFile]:
+    """Every run in `outputs`/wandb that is not retired, in order of id; job_type: "train" (one that was
+    killed at once has not even said that), or "report" of a sweep."""
     folders = [folder for folder in (outputs / "wandb").glob("*run-*") if folder.is_dir()]
-    return sorted((read_wandb(folder) for folder in folders), key=lambda run: run.id)
+    runs = [run for folder in folders if ((run := read_wandb(folder)).job_type or "train") == job_type]
+    return sorted(runs, key=lambda run: run.id)
 
 
 def _records(data: bytes) -> Iterator[bytes]:

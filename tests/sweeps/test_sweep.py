@@ -136,7 +136,9 @@ def test_three_runs_the_second_of_which_diverges(study: Path) -> None:
     factors = [(run.config["pe"], run.config["norm"], run.config["heads"]) for run in ordered]
     assert factors == [("sinusoidal", "pre", 4), ("learned", "post", 4), ("none", "sandwich", 4)]
     assert ordered[1].config["cfg"]["optimizer"]["lr"] == 1e30
-    assert {run.group for run in ordered} == {record["id"]}
+    (report,) = read_all(outputs.folder, "report")
+    for run in (*ordered, report):
+        assert (run.group, run.tags) == (record["id"], ["mine"])  # the study's name
     statuses = [
         read_status(outputs.folder / "runs" / cell["run"] / "status.json") for cell in record["cells"]
     ]

@@ -39,6 +39,7 @@ class RunFolder:
         self.symmetry_csv = self.path / "symmetry.csv"
         self.axes_csv = self.path / "axes.csv"
         self.checkpoints = self.path / "checkpoints"
+        self.pictures = self.path / "pictures"
         self.last = self.checkpoints / "last.ckpt"
         self.stop_file = self.path / "stop"  # written by whoever wants the run to stop; holds the reason
 

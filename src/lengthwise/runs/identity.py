@@ -57,6 +57,7 @@ _LATER = {key: INTRODUCED[key] for key in ("positions",)} | {
     "evaluation.bins": [],
     "evaluation.mean": None,
     "evaluation.positions": None,
+    "evaluation.pictures": [],
 }
 """As `INTRODUCED`, the keys that every configuration has by now, whatever its components."""
 

@@ -91,6 +91,11 @@ def is_certified(
     )
 
 
+def has_picture(folder: RunFolder, kind: str) -> bool:
+    """Whether pictures of that kind (``evaluation.pictures``) were drawn of the run."""
+    return any(folder.pictures.glob(f"{kind}*.png"))
+
+
 def other_precision(folder: RunFolder, config: Mapping[str, Any]) -> str | None:
     """The precision the run was made in, where the command asks for another one; "auto" asks for none.
 
@@ -103,18 +108,27 @@ def other_precision(folder: RunFolder, config: Mapping[str, Any]) -> str | None:
     return next((precision for precision in made if precision not in (None, asked)), None)
 
 
-def is_complete(folder: RunFolder, config: Mapping[str, Any]) -> bool:
-    """Whether the command that `config` belongs to would find nothing left to do. A damaged folder is not complete."""
+def is_trained(folder: RunFolder, config: Mapping[str, Any]) -> bool:
+    """Whether the command that `config` belongs to would find no step left to train. A damaged folder has some."""
     if config["overwrite"] or not folder.exists:
         return False
     try:
         status = folder.status()
+    except RunError:
+        return False
+    return status.state == "done" and (status.max_steps or 0) >= config["trainer"]["max_steps"]
+
+
+def is_complete(folder: RunFolder, config: Mapping[str, Any]) -> bool:
+    """Whether the command that `config` belongs to would find nothing left to do. A damaged folder is not complete."""
+    if not is_trained(folder, config):
+        return False
+    try:
         evaluation = config["evaluation"]
         return (
-            status.state == "done"
-            and (status.max_steps or 0) >= config["trainer"]["max_steps"]
-            and other_precision(folder, config) is None
-            and _has_mean(status.results, evaluation)
+            other_precision(folder, config) is None
+            and _has_mean(folder.status().results, evaluation)
+            and all(has_picture(folder, kind) for kind in evaluation.get("pictures") or ())
             and all(
                 set(evaluation["lengths"]) <= tested_lengths(folder, checkpoint, evaluation["count"])
                 and {tuple(one) for one in evaluation.get("bins") or ()}

@@ -9,9 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from lengthwise import tracking
 from lengthwise.errors import ConfigError, RunError
 from lengthwise.lifeline import Lifeline
 from lengthwise.runs.tested import is_complete
+from lengthwise.sweeps.cells import Cell
 from lengthwise.sweeps.job import clean_environment
 from lengthwise.sweeps.launcher import Launcher
 from lengthwise.sweeps.record import DONE, Entry
@@ -90,6 +92,13 @@ def _server_of(launcher: Launcher) -> Iterator[tuple[WarmServer, dict[str, str]]
             yield server, lifeline.environment
         finally:
             server.close()
+
+
+def refuse_unreachable(cells: Sequence[Cell]) -> None:
+    """Raises ConfigError where a cell is to be shown in W&B online, and cannot be. One account serves them all."""
+    online = [cell.config["wandb"] for cell in cells if cell.config["wandb"]["mode"] == "online"]
+    if online:
+        tracking.refuse_unreachable(online[0])
 
 
 def refuse_illegal(illegal: Sequence[tuple[str, str]], total: int, *, skip: bool) -> None:

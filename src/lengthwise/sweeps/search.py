@@ -101,7 +101,9 @@ class OptunaSearch:
                 cell = self.cell(params)
             except ConfigError as error:
                 whole = (
-                    ". Whole numbers are written int(interval(1, 8))" if "to Integer" in str(error) else ""
+                    ". Whole numbers are written int(interval(1, 8))"
+                    if "takes a whole number" in str(error)
+                    else ""
                 )
                 raise ConfigError(f"{error}{whole}") from error
             if (other := seen.setdefault(cell.folder.path, cell)) is not cell:
@@ -118,6 +120,8 @@ class OptunaSearch:
         illegal = preflight.inspect([Entry(cell) for cell in probes], launcher)
         skip = self.options["on_illegal"] == "skip"
         refuse_illegal([(entry.cell.text, why) for entry, why in illegal], len(probes), skip=skip)
+        if not self.options["dry_run"]:
+            preflight.refuse_unreachable(probes)
 
     # -- the search --------------------------------------------------------------------------------------------
 

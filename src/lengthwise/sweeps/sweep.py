@@ -123,6 +123,9 @@ def prepare(sweeps: Sequence[Sweep], launcher: Launcher) -> None:
     for sweep in sweeps:
         sweep.leave_out([(entry, why[id(entry)]) for entry in sweep.entries if id(entry) in why])
         launcher.refuse([_unwritten(sweep, entry) for entry in sweep.entries if entry.state != DONE])
+    to_train = [entry for entry in open_entries if entry.plan != "measures" and id(entry) not in why]
+    if not sweeps[0].options["dry_run"]:
+        preflight.refuse_unreachable([entry.cell for entry in to_train])
 
 
 def run(sweeps: Sequence[Sweep], launcher: Launcher, describe: Describe = lambda folder: "") -> int:

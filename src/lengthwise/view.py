@@ -1,0 +1,64 @@
+"""What W&B shows of a run that is done, beside the rows of its training; all of it is in the run folder too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lengthwise.build import build_model
+from lengthwise.evaluation import scorecard
+from lengthwise.evaluation.position_codes import Subject, fill_empty_tables
+from lengthwise.measure import tested
+from lengthwise.runs import RunFolder, component_name, read_table
+from lengthwise.tasks import Layout
+from lengthwise.tracking import TrackedRun
+
+WIDEST = 128
+"""The width of `lengthwise scorecard`: of a wider model, the codes of all positions would fill the memory."""
+
+
+def show_results(
+    wandb_run: TrackedRun,
+    folder: RunFolder,
+    config: dict[str, Any],
+    layout: Layout,
+    results: dict[str, Any],
+    pictures: Sequence[Path] = (),
+) -> None:
+    """Accuracy against length, the certificate and the scorecard as tables, `pictures`; `results` in the summary."""
+    if wandb_run.run is None:
+        return
+    wandb_run.log_lengths(tested(folder, config["evaluation"]["checkpoints"][0]))
+    wandb_run.log_table("certificate", read_table(folder.symmetry_csv))
+    wandb_run.log_table("scorecard", scorecard_row(config, layout))
+    wandb_run.log_images(pictures)
+    wandb_run.summarise(results)
+
+
+def scorecard_row(config: dict[str, Any], layout: Layout) -> list[dict[str, Any]]:
+    """The figures of the run's encoding at the sizes of its model, untrained, without what it costs.
+
+    No row where there is no scorecard: of an encoder-decoder, which has two encodings, or without queries and keys.
+    """
+    sizes = {**config["model"], "width": min(config["model"]["width"], WIDEST)}
+    try:
+        model = build_model({**config, "model": sizes}, layout)
+        if not hasattr(model, "stack"):
+            return []
+        fill_empty_tables(model)
+        card = scorecard.measure(Subject.of(model))
+    except Exception:  # somebody's own encoding may do anything
+        return []
+    figures = {name: value for name, value in card.figures.items() if value is not None}
+    kept = [name for name, holds in card.symmetries.items() if holds]
+    encoding = component_name(config["pe"])
+    return [
+        {
+            "encoding": encoding,
+            "width": sizes["width"],
+            **figures,
+            "symmetries": " ".join(kept),
+            "notes": "; ".join(card.notes),
+        }
+    ]
