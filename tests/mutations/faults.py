@@ -1278,7 +1278,7 @@ POSITIONS = [
         "runs/identity.py",
         '    "positions": {"_target_": "lengthwise.positions.sequential.Sequential"},\n',
         '    "positions": {"_target_": "another"},\n',
-        "tests/nn/test_position_identity.py::test_runs_from_before_the_options_keep_their_names[rotary-5c560eb74a]",
+        "tests/nn/test_position_identity.py::test_runs_from_before_the_options_keep_their_names[rotary-2abe331904]",
     ),
 ]
 
@@ -2025,7 +2025,7 @@ ENCODINGS = [
         "runs/identity.py",
         '    "pe.scaling": "none",\n',
         "",
-        "tests/nn/test_position_identity.py::test_runs_from_before_the_options_keep_their_names[rotary-5c560eb74a]",
+        "tests/nn/test_position_identity.py::test_runs_from_before_the_options_keep_their_names[rotary-2abe331904]",
     ),
     Fault(
         "chunks of attention let queries look ahead",

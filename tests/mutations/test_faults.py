@@ -12,6 +12,9 @@ from mutations.forkserver import PACKAGE, SOURCES, ForkServer
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork a process")
 
+PARTS = 6
+"""Of the named tests, each a job of its own: one job has a limit."""
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
@@ -49,8 +52,9 @@ def test_fault_is_caught(fault: Fault, server: ForkServer) -> None:
     )
 
 
-def test_without_a_fault_the_named_tests_are_green(server: ForkServer) -> None:
-    tests = list(dict.fromkeys(fault.test for fault in FAULTS))
+@pytest.mark.parametrize("part", range(PARTS))
+def test_without_a_fault_the_named_tests_are_green(server: ForkServer, part: int) -> None:
+    tests = list(dict.fromkeys(fault.test for fault in FAULTS))[part::PARTS]
     outcome = server.run(*tests, first=False)
     assert (outcome.code, outcome.failures) == (0, []), outcome.output
     assert f"{len(tests)} passed" in outcome.output
