@@ -77,6 +77,7 @@ def test_every_task_trains_with_every_shape_of_model(task: str, shape: str) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_every_task_runs_from_the_command_line(run, tmp_path: Path) -> None:
     """Each with each legal shape of model, in one sweep; what is left out is what is illegal."""
     result = run(
