@@ -94,8 +94,26 @@ def _study(options: Any) -> Sweep | None:
         study=study["name"],
         command=options.arguments,
     )
+    _refuse_unanswerable(options, study, [entry.cell.config for entry in sweep.entries])
     print(f"study {study['name']}: {study.get('question', '')}", flush=True)
     return sweep
+
+
+def _refuse_unanswerable(options: Any, study: Mapping[str, Any], configs: Sequence[dict[str, Any]]) -> None:
+    """Raises ConfigError for a contrast that the study cannot answer, whatever part of it this command runs."""
+    if not study.get("contrasts"):
+        return
+    from lengthwise.report.answerable import unanswerable
+
+    wrong = unanswerable(study, configs)
+    if not wrong:
+        return
+    composer, (_, words) = composer_of(options), hydra_words(options.overrides)
+    own = [text for text in words if _key(text).partition(".")[0] == "study"]
+    whole = [composer([*own, *axes, "study.grids=null"]) for axes in expand(study["grids"], {})]
+    wrong = {number: why for number, why in unanswerable(study, whole).items() if number in wrong}
+    if wrong:
+        raise ConfigError("\n".join(wrong.values()))
 
 
 def _split(axes: Mapping[str, list[str] | None], keys: set[str]) -> tuple[dict[str, list[str]], list[str]]:

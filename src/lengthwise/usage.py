@@ -224,14 +224,15 @@ usage: lengthwise runs [CONDITION ...] [sort=[-]KEY] [columns=KEY,KEY] [limit=N]
 
 Lists the runs under outputs/runs: what distinguishes them, and how well they do; why some failed.
 
-  CONDITION    pe=rotary,alibi  seed!=0  state=failed  model.width>64  extrapolation>=0.9
+  CONDITION    pe=rotary,alibi  seed!=0  state=failed  width>64  lengths=4-10  extrapolation>=0.9
   KEY          a factor (pe, norm, heads, seed), any key of the configuration, or a result; its end will do where it is
                clear: extrapolation is the token accuracy of the last checkpoint beyond the trained lengths
   sort=-KEY    from high to low
   RUN          a run folder, its name, or the first characters of its hash
   outputs=DIR  where the runs are (default: outputs)
 
-Deleting asks first, and never touches a run that is at work.
+A value is written as it is listed. Deleting asks first, and never touches a run that is at work, nor what a link leads
+to.
 """
 
 

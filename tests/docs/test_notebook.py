@@ -64,7 +64,7 @@ def test_what_it_shows_was_made_by_its_cells_in_order(cells: dict[str, dict[str,
     assert {output["output_type"] for output in outputs} == {"execute_result", "display_data", "stream"}
     assert NOTEBOOK.stat().st_size < 100_000
     text = "".join(outputs[-1]["text"])
-    assert "paired seeds" in text
+    assert "paired seeds" in text and "Holm-corrected" in text and "holm([" in code(cells)["contrast"]
     frame = "".join(cells["lengths"]["outputs"][0]["data"]["text/plain"])
     means = {}  # of length 100, from the table that is shown
     for pe in ("learned", "rotary"):

@@ -71,7 +71,11 @@ EXPLORED = "tests/report/test_explorer.py"
 PAGE = "tests/report/test_report_page.py"
 STATED = "tests/report/test_report_contrasts.py"
 PUBLISHED = "tests/report/test_report_published.py"
+ANSWERABLE = "tests/report/test_answerable.py"
+BROWSE_RUNS = "tests/report/test_browse.py"
 EXPORT = "tests/report/test_report_export.py"
+COLLECTED = "tests/report/test_report_collect.py"
+SHARED = "tests/report/test_report_shared_lengths.py"
 ONLINE = "tests/tracking/test_online.py"
 UNREACHABLE = "tests/tracking/test_unreachable.py"
 CONNECTION = "tests/tracking/test_connection_lost.py"
@@ -970,9 +974,72 @@ MEASURING = [
     Fault(
         "each setting of a study a family of its own",
         "report/comparison.py",
-        "holm([contrast for section in sections for contrast in section.contrasts])",
-        "[contrast for section in sections for contrast in holm(section.contrasts)]",
+        "holm([contrast for section in sections for contrast in section.contrasts], unanswered)",
+        "[contrast for section in sections for contrast in holm(section.contrasts, unanswered)]",
         f"{STATED}::test_all_that_a_study_states_is_one_family",
+    ),
+    Fault(
+        "what a study states and nothing answers leaves the family",
+        "report/statistics.py",
+        "for at, name in tested] + [1.0] * unanswered",
+        "for at, name in tested]",
+        f"{STATED}::test_what_is_stated_and_not_answered_counts_in_the_family",
+    ),
+    Fault(
+        "seeds of which some fail are called alike",
+        "report/statistics.py",
+        "self.n >= VERDICT_SEEDS and not self.mixed",
+        "self.n >= VERDICT_SEEDS",
+        f"{STATISTICS}::test_seeds_of_which_some_fail_are_not_called_alike",
+    ),
+    Fault(
+        "alike from three seeds",
+        "report/statistics.py",
+        "self.close and self.n >= VERDICT_SEEDS",
+        "self.close",
+        "tests/report/test_report_coverage.py::test_seeds_that_rarely_fail[3-0.79-0]",
+    ),
+    Fault(
+        "all variants compared with the blind rules of the first",
+        "report/section.py",
+        "self.baselines.get(group.key, {})",
+        "self.baselines.get(self.groups[0].key, {})",
+        f"{STATED}::test_each_variant_is_compared_with_the_blind_rules_of_its_own",
+    ),
+    Fault(
+        "the window passes for a blind rule",
+        "report/blind.py",
+        '_NOT_BLIND.get(name, name.replace("_", " "))',
+        'name.replace("_", " ")',
+        f"{STATED}::test_a_rule_that_is_not_blind_is_not_called_so",
+    ),
+    Fault(
+        "a table that lost its last rows passes for whole",
+        "report/reading.py",
+        "needed - found.get(checkpoint, set())",
+        "needed - needed",
+        f"{COLLECTED}::test_a_table_that_lost_tests_is_named_with_their_lengths[half]",
+    ),
+    Fault(
+        "an accuracy of 170 % is shown",
+        "report/reading.py",
+        "(share and not 0 <= value <= 1)",
+        "(share and not 0 <= value)",
+        f"{COLLECTED}::test_a_figure_that_cannot_be_is_left_out_and_named[token_accuracy-1.7]",
+    ),
+    Fault(
+        "a mean over all trained lengths is said where one was shared",
+        "report/findings.py",
+        "tested in every run'} ({format_lengths(section.compared_lengths)})",
+        "tested in every run'} ({format_lengths(section.trained_lengths)})",
+        f"{SHARED}::test_what_a_mean_over_trained_lengths_is_over_is_said_wherever_it_stands",
+    ),
+    Fault(
+        "a reach that the tests end is not marked",
+        "report/explorer.py",
+        "return [at, at == max(values, default=0)]",
+        "return [at, False]",
+        f"{EXPLORED}::test_each_run_has_its_own_figures",
     ),
     Fault(
         "normalised by the blind accuracy itself",
@@ -987,6 +1054,83 @@ MEASURING = [
         "(number and 0 < margin < 1)",
         "(number and 0 < margin < 100)",
         f"{STATED}::test_what_is_no_comparison_is_refused[a margin in points]",
+    ),
+    Fault(
+        "a value with commas taken apart",
+        "report/browse.py",
+        "ends = range(len(parts), start, -1)",
+        "ends = range(start + 1, start, -1)",
+        f"{BROWSE_RUNS}::test_a_value_is_written_as_it_is_listed[conditions1-8]",
+    ),
+    Fault(
+        "runs deleted by a value that none has",
+        "report/browse.py",
+        "    if complaints:\n",
+        "    if not frame.size:\n",
+        f"{BROWSE_RUNS}::test_a_value_that_no_run_has_is_said_and_deletes_nothing",
+    ),
+    Fault(
+        "what a link leads to deleted with it",
+        "report/browse.py",
+        "                    folder.path.unlink()",
+        "                    shutil.rmtree(folder.path.resolve()), folder.path.unlink()",
+        f"{BROWSE_RUNS}::test_of_a_link_only_the_link_is_deleted",
+    ),
+    Fault(
+        "runs deleted until one is at work",
+        "report/browse.py",
+        "                stack.enter_context(folder.claim())",
+        "                stack.enter_context(folder.claim()), folder.clear()",
+        f"{BROWSE_RUNS}::test_where_one_is_at_work_none_is_deleted",
+    ),
+    Fault(
+        "contrasts stated after the runs taken for those stated before",
+        "sweeps/record.py",
+        'record.contrasts = earlier.get("contrasts")',
+        "record.contrasts = record.contrasts",
+        f"{ANSWERABLE}::test_what_is_stated_when_a_sweep_starts_is_kept",
+    ),
+    Fault(
+        "contrasts of runs that were there before called stated before",
+        "sweeps/sweep.py",
+        'entry.plan == "again" or not entry.cell.folder.exists',
+        "True",
+        f"{ANSWERABLE}::test_nothing_is_known_where_a_run_was_there_before",
+    ),
+    Fault(
+        "one question asked twice counts twice",
+        "report/answerable.py",
+        "length = contrast.at_length or setting.longest",
+        "length = contrast.at_length",
+        f"{ANSWERABLE}::test_what_cannot_be_answered_is_refused_before_a_run_starts[the longest, twice]",
+    ),
+    Fault(
+        "a study runs whose contrasts name nothing",
+        "sweeping.py",
+        "    wrong = unanswerable(study, configs)\n",
+        "    wrong: dict[int, str] = {}\n",
+        f"{ANSWERABLE}::test_what_cannot_be_answered_is_refused_before_a_run_starts[a slip]",
+    ),
+    Fault(
+        "results of two studies mixed in one folder",
+        "report/export.py",
+        "    if others:\n",
+        "    if len(others) > 100:\n",
+        f"{EXPORT}::test_the_results_of_other_runs_are_not_mixed_in",
+    ),
+    Fault(
+        "results written over a run",
+        "report/export.py",
+        "any(RunFolder(path).exists for path in (own, *own.parents))",
+        "False",
+        f"{EXPORT}::test_what_is_no_folder_for_results_is_refused_before_anything_is_written",
+    ),
+    Fault(
+        "the norm of a publication not held against ours",
+        "report/published/matching.py",
+        "        if ours != [_text(theirs)]:",
+        '        if name not in ("norm", "activation") and ours != [_text(theirs)]:',
+        f"{PUBLISHED}::test_what_a_publication_says_of_model_and_training_is_compared",
     ),
     Fault(
         "published figures beside runs of another training",
@@ -1415,7 +1559,7 @@ EXPLORING = [
     Fault(
         "figures that are not finite vanish without a word",
         "report/reading.py",
-        "lost[name] = lost.get(name, 0) + 1",
+        "count[name] = count.get(name, 0) + 1",
         "lost.clear()",
         f"{EXPLORED}::test_figures_that_are_not_finite_are_left_out_and_named",
     ),

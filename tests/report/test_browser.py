@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import statistics
 import struct
 import zlib
@@ -13,7 +14,7 @@ import pytest
 
 from lengthwise.report import build_report
 from support.browser import NAMES, Browser, find_browser
-from support.synthetic_runs import write_run
+from support.synthetic_runs import with_columns, write_run
 
 PROGRAM = find_browser()
 pytestmark = pytest.mark.skipif(
@@ -290,6 +291,70 @@ def test_the_heat_map_says_how_many_are_behind_a_cell(browser):
     assert "e-16" in browser.run("document.getElementById('heat-scale').innerText.replace('1e-16', 'e-16')")
 
 
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory) -> str:
+    """Three seeds, of which two were tested at 50 and at trained lengths besides 10, and are right everywhere; one was
+    interrupted at a tenth of more steps."""
+    folder = tmp_path_factory.mktemp("uneven")
+    for seed, lengths in enumerate(((4, 10, 20, 50), (4, 10, 20, 50), (10, 20))):
+        right = {"token_accuracy": "1.0", "exact_match": "1.0"}
+        with_columns(write_run(folder, "rotary", seed, lengths=lengths), **right)
+        write_run(folder, "none", seed, lengths=lengths)
+    stopped = write_run(folder, "none", 9, name="stopped", state="interrupted", trainer__max_steps=1000)
+    status = json.loads((stopped / "status.json").read_text())
+    (stopped / "status.json").write_text(json.dumps(status | {"steps": 100}))
+    return build_report(folder).as_uri()
+
+
+def opened(browser: Browser, address: str, place: str) -> None:
+    browser.open("about:blank")
+    browser.open(address)
+    show(browser, place)
+
+
+HEAT = ROWS.replace("#run-table", "#heat-table")
+
+
+def test_a_cell_says_the_runs_behind_its_own_length(shared, uneven):
+    opened(shared, f"{uneven}#rows=pe&columns=length", "heat-map")
+    (_, rotary) = shared.wait(f"{HEAT}.length === 2 && {HEAT}")
+    assert [cell.split("\n")[-1] for cell in rotary[1:]] == ["2 runs", "3 runs", "3 runs", "2 runs"]
+
+
+def test_a_reach_that_ends_with_the_tests_is_marked(shared, uneven):
+    opened(shared, f"{uneven}#rows=pe&columns=pe&cell=reach", "heat-map")
+    (none, rotary) = shared.wait(f"{HEAT}.length === 2 && {HEAT}")
+    assert none[1].startswith("0\n") and rotary[2].startswith("≥ 50\n")
+    assert "it may be longer" in shared.run("document.getElementById('heat-note').textContent")
+    show(shared, "runs")
+    rows = shared.wait(f"{ROWS}.length === 7 && {ROWS}")
+    head = shared.run("[...document.querySelectorAll('#run-table thead th')].map(head => head.dataset.key)")
+    reach = [row[head.index("reach")] for row in rows if "rotary" in row[0]]
+    assert sorted(reach) == ["≥ 20", "≥ 50", "≥ 50"]
+
+
+def test_an_interrupted_run_is_shown_with_the_steps_it_made(shared, uneven):
+    opened(shared, uneven, "runs")
+    rows = shared.wait(f"{ROWS}.length === 7 && {ROWS}")
+    head = shared.run("[...document.querySelectorAll('#run-table thead th')].map(head => head.dataset.key)")
+    assert head.count("steps") == 1 and "steps" in shared.run("Explorer.factors.map(factor => factor.name)")
+    steps = {row[0].split("\n")[0]: row[head.index("steps")] for row in rows}
+    assert steps.pop("stopped") == "100 of 1000" and set(steps.values()) == {"300"}
+
+
+def test_what_is_over_the_trained_lengths_says_which(shared, uneven):
+    opened(shared, f"{uneven}#rows=pe&columns=pe&cell=trained", "heat-map")
+    note = shared.wait("document.getElementById('heat-note').textContent")
+    assert "that all runs of a setting were tested at: 10." in note
+
+
+def test_the_title_names_what_is_compared(browser):
+    title = "document.getElementById('compare-title').textContent"
+    assert browser.run(title) == "Compare: accuracy against length"
+    choose(browser, "measure", "loss")
+    assert browser.run(title) == "Compare: loss against length"
+
+
 def test_training_curves_of_the_chosen_runs(browser):
     show(browser, "training")
     browser.wait("!!document.querySelector('#training-panels .plot')?.data")
@@ -437,3 +502,41 @@ def test_control_a_page_that_does_not_filter_would_be_seen(shared, page, outputs
     shared.wait(DRAWN)
     shared.run(f"{box('pe', 'rotary')}.click()")
     assert len(shared.run(LINES)) == 6
+
+
+def test_no_two_variants_look_the_same(shared, tmp_path):
+    for heads in (2, 4, 8):
+        write_run(tmp_path, "none", 0, model__heads=heads)
+        write_run(tmp_path, "rotary", 0, model__heads=heads)
+    shared.open(build_report(tmp_path).as_uri() + "#compare")
+    shared.wait(DRAWN)
+    looks = shared.run(f"{MEANS}.map(trace => [trace.line.color, trace.line.dash])")
+    assert len(looks) == 6 and len({tuple(look) for look in looks}) == 6
+    greys = shared.run(f"{MEANS}.filter(trace => trace.meta.mean.startsWith('none')).map(t => t.line.color)")
+    assert len(greys) == 3 and len(set(greys)) == 1
+
+
+def test_a_long_name_widens_no_page(shared, tmp_path):
+    for seed in range(2):
+        write_run(tmp_path, "rotary", seed, run__label="x" * 300)
+        write_run(tmp_path, "none", seed, model__heads=8)
+    shared.open("about:blank")
+    shared.open(build_report(tmp_path).as_uri())
+    for width in (1400, 400):
+        shared.size(width, mobile=width < 600)
+        shared.wait(f"!({WIDE})")  # figures follow in a moment
+    style = ".facets h4 { overflow-wrap: normal !important; white-space: nowrap; }"
+    shared.run(
+        f"document.head.append(Object.assign(document.createElement('style'), {{textContent: '{style}'}}))"
+    )
+    assert shared.run(WIDE)  # control: a name that does not wrap would be seen
+    shared.size(1400)
+
+
+def test_what_is_folded_up_is_in_print(browser):
+    closed = "document.querySelectorAll('details:not([open])').length"
+    before = browser.run(closed)
+    browser.run(f"window.addEventListener('beforeprint', () => {{ window.inPrint = {closed} }})")
+    browser.send("Page.printToPDF")
+    assert before > 0 == browser.run("window.inPrint")
+    assert browser.run(closed) == before

@@ -22,7 +22,7 @@ from lengthwise.evaluation.verdict import SUCCESS
 from lengthwise.report import build_report
 from lengthwise.report.analysis import analyse
 from lengthwise.report.collect import collect
-from lengthwise.report.explorer import explorer, reach
+from lengthwise.report.explorer import explorer, reach, reached
 from lengthwise.report.factors import varying
 from lengthwise.report.page import asset
 from lengthwise.report.reading import Reader, parse_config
@@ -131,12 +131,15 @@ def test_each_run_has_its_own_figures(tmp_path):
                 {**row, "length": int(row["length"]), **{m: float(row[m]) for m in ("token_accuracy", "exact_match")}}
                 for row in csv.DictReader(stream) if row["stratum"] == "all"
             ]  # fmt: skip
-        trained, longest, far = run["figures"]["token_accuracy"]
+        trained, longest, far, ends = run["figures"]["token_accuracy"]
         own = {row["length"]: row["token_accuracy"] for row in rows}
         assert trained == pytest.approx(statistics.mean(own[n] for n in own if n in TRAINED), rel=1e-5)
         assert longest == pytest.approx(own[100], rel=1e-5)
         assert far == summarise(rows, TRAINED)["token_accuracy"]["reach"] == reach(own) > 0
+        assert ends == (far == 100)
     assert reach({4: 0.89, 6: 1.0}) == 0 and reach({4: 1.0, 6: 0.5, 8: 1.0}) == 4
+    assert reached({4: 1.0, 6: 0.95}) == [6, True] and reached({4: 1.0, 6: 0.5}) == [4, False]
+    assert reached({4: 0.5}) == [0, False]
 
 
 def test_runs_of_every_state_have_a_row_with_the_reason(tmp_path):

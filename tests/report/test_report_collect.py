@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
 
 from lengthwise.errors import RunError
+from lengthwise.report import build_report
 from lengthwise.report.collect import collect
-from support.synthetic_runs import LENGTHS, START, add_rows, write_run
+from support.synthetic_runs import LENGTHS, START, add_rows, with_columns, write_run
 
 
 def labels(collection):
@@ -272,3 +274,67 @@ def test_a_table_without_its_columns_is_damaged(tmp_path):
     text = (folder / "length.csv").read_text()
     (folder / "length.csv").write_text(text.replace("checkpoint,step,", "checkpoint,steps,", 1))
     assert "no column step" in reasons(collect(tmp_path))[folder.name]
+
+
+def recorded(folder, lengths=LENGTHS, checkpoints=("last",)):
+    """Record in the status of a run which lengths were tested."""
+    status = json.loads((folder / "status.json").read_text())
+    status["evaluations"] = {"trained": sorted(lengths)}
+    status["results"] |= {f"{name}/token_accuracy/in_distribution": 1.0 for name in checkpoints}
+    (folder / "status.json").write_text(json.dumps(status))
+    return folder / "length.csv"
+
+
+def test_a_table_that_has_all_that_was_tested_is_whole(tmp_path):
+    recorded(write_run(tmp_path, "rotary", 0))
+    # Tested later at more lengths, of one checkpoint alone: nothing is lacking of the other one.
+    folder = write_run(tmp_path, "rotary", 1, evaluation__checkpoints=["last", "best"])
+    add_rows(folder, *({"length": n, "checkpoint": "best"} for n in (*LENGTHS, 200)))
+    recorded(folder, (*LENGTHS, 200), ("last", "best"))
+    assert not collect(tmp_path).problems
+
+
+CUT = {
+    "half": (lambda lines: lines[: 1 + 3 * 4], "lengths 20,50,100 (checkpoint last)"),
+    "the header alone": (lambda lines: lines[:1], "lengths 4,6,8,10,20,50,100 (checkpoint last)"),
+    "empty": (lambda lines: [], "lengths 4,6,8,10,20,50,100 (checkpoint last)"),
+}
+
+
+@pytest.mark.parametrize("what", CUT)
+def test_a_table_that_lost_tests_is_named_with_their_lengths(tmp_path, what):
+    cut, words = CUT[what]
+    write_run(tmp_path, "rotary", 1)
+    folder = write_run(tmp_path, "rotary", 0)
+    table = recorded(folder)
+    lines = cut(table.read_text().splitlines())
+    table.write_text("".join(f"{line}\n" for line in lines))
+    said = reasons(collect(tmp_path))
+    assert list(said) == [folder.name]
+    assert (
+        said[folder.name].startswith("damaged: length.csv lacks tests that were made")
+        and words in said[folder.name]
+    )
+
+
+def test_a_table_without_a_row_is_named_without_a_record_too(tmp_path):
+    folder = write_run(tmp_path, "rotary", 0)
+    (folder / "length.csv").write_text("")
+    assert reasons(collect(tmp_path)) == {folder.name: "damaged: length.csv is empty: this run has no test"}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("token_accuracy", "1.7"), ("exact_match", "-0.1"), ("n", "-5"), ("best_blind", "7")],
+)
+def test_a_figure_that_cannot_be_is_left_out_and_named(tmp_path, column, value):
+    folder = write_run(tmp_path, "rotary", 0)
+    with_columns(folder, **{column: value})
+    collection = collect(tmp_path)
+    assert (
+        reasons(collection)
+        .get(folder.name, "")
+        .startswith(f"out of range: length.csv: {column} in 21 rows (")
+    )
+    assert collection.lengths[column].isna().all()
+    build_report(tmp_path)

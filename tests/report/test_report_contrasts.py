@@ -9,14 +9,16 @@ from lengthwise.composing import compose
 from lengthwise.errors import ConfigError
 from lengthwise.report import export_results
 from lengthwise.report.analysis import analyse
+from lengthwise.report.blind import baseline_lines, best_blind_lines, worded
 from lengthwise.report.collect import collect
 from lengthwise.report.comparison import headlines, normalised
 from lengthwise.report.findings import findings
 from lengthwise.report.page import environment
 from lengthwise.report.words import sentence
 from lengthwise.sweeps.contrasts import Stated, stated_contrasts
+from lengthwise.tasks.contract import BLIND, WINDOW
 from support.html_page import Page
-from support.synthetic_runs import add_rows, write_run
+from support.synthetic_runs import add_rows, with_columns, write_run
 
 ROTARY_T5 = {"a": "rotary", "b": "t5", "at_length": 100, "alike_within": 0.02}
 
@@ -83,6 +85,59 @@ def test_all_that_a_study_states_is_one_family(outputs):
     assert len(ps) == 6
     smallest = min(contrasts, key=lambda contrast: contrast.p)
     assert smallest.p_holm == pytest.approx(min(1, 6 * ps[0]))
+
+
+def test_what_is_stated_and_not_answered_counts_in_the_family(tmp_path):
+    for seed in range(4):
+        for encoding in ("rotary", "t5"):
+            write_run(tmp_path, encoding, seed)
+    write_run(tmp_path, "alibi", 7)  # another seed
+    stated = [{"a": "rotary", "b": "t5"}]
+    lost = [
+        {"a": "rotary", "b": "gone", "alike_within": 0.02}, {"a": "rotary", "b": "alibi"},
+        {"a": "rotary", "b": "t5", "at_length": 33},
+    ]  # fmt: skip
+    (alone,), (section,) = (analyse(collect(tmp_path), {"contrasts": c}) for c in (stated, stated + lost))
+    (before,), (after,) = alone.contrasts, section.contrasts
+    assert before.p_holm == before.p == after.p < 1
+    assert after.p_holm == pytest.approx(min(1, 5 * after.p))
+    assert any("Of 4 contrasts that the study states 1 is answered here" in note for note in section.notes)
+    assert any("share no seed at length 100" in note for note in section.notes)
+    assert any("share no test at length 33" in note for note in section.notes)
+    assert alone.unanswered == 0 and not any("contrast" in note for note in alone.notes)
+
+
+def test_each_variant_is_compared_with_the_blind_rules_of_its_own(tmp_path):
+    """Decoders are also compared with rules that know the answer so far, and have a better best blind rule."""
+    decoder = {"model___target_": "lengthwise.nn.transformer.Decoder"}
+    for seed in range(2):
+        write_run(tmp_path, "rotary", seed)
+        with_columns(
+            write_run(tmp_path, "rotary", seed, **decoder), best_blind="0.8", baseline_remaining_bag="0.8"
+        )
+    (section,) = analyse(collect(tmp_path))
+    encoder_, decoder_ = sorted(section.groups, key=lambda group: "Decoder" in group.label.title())
+    assert set(section.best_blind(encoder_).values()) == {0.5} and set(
+        section.best_blind(decoder_).values()
+    ) == {0.8}
+    for one in headlines(section):
+        blind = 0.8 if one.group == decoder_ else 0.5
+        assert one.normalised == pytest.approx((one.at.mean - blind) / (1 - blind))
+    lines = dict(baseline_lines(section))
+    assert set(lines) == {"uniform = bag optimal", f"remaining bag ({decoder_.label})"}
+    assert len(best_blind_lines(section)) == 2
+    summary = (export_results(tmp_path, tmp_path / "results") / "summary.md").read_text("utf-8")
+    assert f"| *best blind rule ({decoder_.label})* |" in summary and f"({encoder_.label})* |" in summary
+
+
+def test_a_rule_that_is_not_blind_is_not_called_so(tmp_path):
+    assert worded("window") == f"window of {WINDOW} symbols, not blind to order" and "window" not in BLIND
+    assert not any("not blind" in worded(name) for name in BLIND)
+    for seed in range(2):
+        with_columns(write_run(tmp_path, "rotary", seed), baseline_window="0.7")
+    (section,) = analyse(collect(tmp_path))
+    assert [name for name, _ in baseline_lines(section)] == ["uniform = bag optimal", worded("window")]
+    assert [name for name, _ in best_blind_lines(section)] == ["best blind rule"]
 
 
 def test_what_no_study_stated_is_corrected_within_its_section(outputs):

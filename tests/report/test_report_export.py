@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -14,9 +15,11 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from lengthwise.errors import ConfigError, LengthwiseError
 from lengthwise.report import export_results
 from lengthwise.report.latex import escape
 from lengthwise.report.plots import COLOURS, drawn
+from lengthwise.report.sparse import kept_lengths
 from lengthwise.report.study import part_of
 from support.synthetic_runs import LENGTHS, add_rows, write_run
 
@@ -119,7 +122,7 @@ def test_an_svg_says_what_it_shows_as_text(results):
         "length, input symbols",
     ):
         assert label in shown
-    assert any(text.startswith("blind: ") for text in shown)
+    assert any(text.startswith("baseline: ") for text in shown)
     assert {str(LENGTHS[0]), str(LENGTHS[-1])} <= set(shown)
     seeds = texts((results / "figures" / "word-order-trained-on-lengths-4-5-accuracy.svg").read_bytes())
     assert {"learned norm=pre", "learned norm=post"} <= set(seeds)
@@ -249,3 +252,77 @@ def test_without_a_finished_run_there_are_tables_without_rows(tmp_path):
     assert len(pd.read_csv(folder / "accuracy.csv")) == len(pd.read_csv(folder / "contrasts.csv")) == 0
     assert latex_problems((folder / "summary.tex").read_text("utf-8")) == []
     assert not (folder / "figures").exists()
+
+
+def test_what_is_no_folder_for_results_is_refused_before_anything_is_written(tmp_path):
+    outputs = tmp_path / "outputs"
+    run = write_run(outputs, "t5", 0)
+    other = write_run(tmp_path / "elsewhere", "t5", 0)
+    (tmp_path / "file").write_text("mine")
+    for folder, says in {
+        tmp_path / "file": "that is a file; name a folder",
+        tmp_path / "file" / "below": "cannot write to",
+        outputs: "of the runs themselves",
+        outputs / "runs": "of the runs themselves",
+        run: "of the runs themselves",
+        run / "results": "of the runs themselves",
+        other: "of the runs themselves",
+    }.items():
+        before = contents(tmp_path)
+        with pytest.raises(LengthwiseError, match=says) as caught:
+            export_results(outputs, folder)
+        assert f"export={folder}" in str(caught.value)
+        assert contents(tmp_path) == before
+    assert (
+        export_results(outputs, outputs / "results") / "runs.csv"
+    ).is_file()  # beside the runs there is room
+
+
+def test_a_folder_that_may_not_be_written_to_is_one_message(tmp_path):
+    run = write_run(tmp_path, "t5", 0)
+    (tmp_path / "closed").mkdir(mode=0o555)
+    script = (
+        "import sys; from support.disks import obey_permissions; obey_permissions(); import os; "
+        "os.execv(sys.executable, [sys.executable, '-m', 'lengthwise', 'report', *sys.argv[1:]])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, f"outputs={tmp_path}", f"export={tmp_path}/closed/results"],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "tests"}, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 2 and run.is_dir()
+    assert re.search(r"error: export=.*closed/results: cannot write to .*permission denied", done.stderr)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_with_a_long_name_is_exported_whole(tmp_path):
+    names = [f"{'long-' * 48}{end}" for end in ("a", "b")]
+    for seed, name in enumerate(names):
+        write_run(tmp_path, "t5", seed, name=name)
+    configs = export_results(tmp_path, tmp_path / "results") / "configs"
+    texts = {path.read_bytes() for path in configs.iterdir()}
+    assert texts == {(tmp_path / "runs" / name / "config.yaml").read_bytes() for name in names}
+
+
+def test_the_results_of_other_runs_are_not_mixed_in(tmp_path):
+    write_run(tmp_path, "t5", 0)
+    first = [path.name for path in (tmp_path / "runs").iterdir()]
+    results = export_results(tmp_path, tmp_path / "results", runs=first)
+    write_run(tmp_path, "rotary", 0)
+    both = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    export_results(tmp_path, results, runs=both)  # more of the same is no other study
+    before = contents(results)
+    with pytest.raises(
+        ConfigError, match=r"holds the results of other runs \(configs/.*; name another folder"
+    ):
+        export_results(tmp_path, results, runs=first)
+    assert contents(results) == before
+
+
+def test_where_a_contrast_is_stated_is_kept_among_many_lengths(tmp_path):
+    for encoding in ("rotary", "t5"):
+        for seed in range(2):
+            write_run(tmp_path, encoding, seed, lengths=tuple(range(4, 600)))
+    study = {"contrasts": [{"a": "rotary", "b": "t5", "at_length": 377}]}
+    for stated, kept in ((study, True), ({}, False)):
+        (section,) = part_of(tmp_path, study=stated).sections
+        assert (377 in kept_lengths(section, 24)) == kept

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 
@@ -15,17 +14,7 @@ from lengthwise.report.collect import collect
 from lengthwise.report.one_run import print_run
 from lengthwise.runs import RunFolder
 from support.html_page import Page
-from support.synthetic_runs import LENGTHS, add_rows, write_run
-
-
-def with_columns(folder, **columns):
-    """Give ``length.csv`` columns of those names, with these values in all rows."""
-    with (folder / "length.csv").open(newline="") as stream:
-        rows = [row | columns for row in csv.DictReader(stream)]
-    with (folder / "length.csv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+from support.synthetic_runs import LENGTHS, add_rows, with_columns, write_run
 
 
 @pytest.fixture

@@ -107,6 +107,31 @@ def test_a_table_stands_beside_runs_of_the_same_protocol(tmp_path) -> None:
     assert not any("heads" in words for words in said["NoPE"])  # 4 there as here
 
 
+def test_what_a_publication_says_of_model_and_training_is_compared(tmp_path) -> None:
+    (section,) = analyse(collect(write_huang(tmp_path)))
+    said = {reference.row.encoding: reference.differs for reference in section.published[0].references}
+    assert {"activation gelu (here relu)", "schedule linear (here cosine)"} <= set(said["NoPE"])
+    assert not any(words.startswith(("norm", "optimizer", "not said")) for words in said["NoPE"])
+    post = {"norm": {"_target_": "lengthwise.nn.norm.PostNorm", "_partial_": True}}
+    (section,) = analyse(collect(write_huang(tmp_path / "post", **post)))
+    assert all("norm pre (here post)" in reference.differs for reference in section.published[0].references)
+
+
+def test_what_a_publication_does_not_say_is_named(tmp_path) -> None:
+    task = {"_target_": "lengthwise.tasks.recall.InductionHeads", "symbols": 16}
+    write_run(tmp_path, "rotary", 0, lengths=(256, 512), task=task, model=DECODER, data__lengths=[256])
+    (section,) = analyse(collect(tmp_path))
+    (rotary,) = [one for one in section.published[0].references if one.row.encoding == "RoPE"]
+    assert "not said: norm, activation, dropout, weight decay, positions" in rotary.differs
+
+
+def test_a_row_has_its_tables_setup_unless_it_says_otherwise() -> None:
+    setups = {(t.year, t.task, row.encoding): row.setup for t in published() for row in t.rows}
+    assert setups[2023, "copy cmc", "ALiBi"]["steps"] == 40000
+    assert setups[2025, "sort", "APE with the authors' regulariser (1e-4)"] == {}
+    assert setups[2023, "SCAN mdlen_tr25_ts48", "NoPE"] == {}
+
+
 def test_it_is_on_the_page_and_in_the_summary(tmp_path) -> None:
     outputs = write_huang(tmp_path)
     (section,) = analyse(collect(outputs))

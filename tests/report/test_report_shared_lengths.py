@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-import pytest
+import csv
+import io
 
+import pytest
+from rich.console import Console
+
+from lengthwise.report import build_report, export_results, print_summary
 from lengthwise.report.analysis import analyse, scores_in_distribution
 from lengthwise.report.collect import collect
+from lengthwise.report.explorer import explorer
 from lengthwise.report.findings import findings
-from support.synthetic_runs import LENGTHS, add_rows, write_run
+from lengthwise.report.symmetry import length_note
+from support.html_page import Page
+from support.synthetic_runs import LENGTHS, TRAINED, add_rows, write_run
 
 LONGER = (*LENGTHS, 200)
 
@@ -116,3 +124,74 @@ def test_a_trained_length_that_is_tested_otherwise_counts_as_beyond(tmp_path, fo
     (note,) = [note for note in after.notes if "drawn otherwise than in training" in note]
     assert "length 10" in note
     assert not any("drawn otherwise" in note for note in before.notes)
+
+
+def test_what_a_mean_over_trained_lengths_is_over_is_said_wherever_it_stands(tmp_path):
+    """One run was tested at 7 and 10 alone of those trained on: every mean is over 10 alone."""
+    for seed in range(2):
+        write_run(tmp_path, "t5", seed)
+    write_run(tmp_path, "rotary", 0)
+    write_run(tmp_path, "rotary", 1, lengths=(7, 10, 20, 50, 100))
+    section = section_of(tmp_path)
+    assert section.compared_lengths == [10]
+    assert "Trained lengths tested in every run (10)" in said(section)
+    assert {"Fall from trained lengths (10) to 100"} <= said(section).keys()
+    (note,) = [note for note in section.notes if "trained length" in note]
+    assert "at the trained lengths 4, 6, 7 and 8" in note and "over 10 alone" in note
+    console = Console(file=io.StringIO(), width=160)
+    print_summary(tmp_path, console=console)
+    assert "trained (10)" in console.file.getvalue() and note in console.file.getvalue()
+    results = export_results(tmp_path, tmp_path / "results")
+    assert f"- {note}" in (results / "summary.md").read_text("utf-8")
+    assert f"\\item {note}" in (results / "summary.tex").read_text("utf-8")
+    collection = collect(tmp_path)
+    data, _ = explorer(collection, analyse(collection))
+    assert data["settings"][0]["over"] == "10"
+    for run in data["runs"]:  # a run's own mean is over all that it was tested at
+        own = collection.lengths[collection.lengths["run"] == run["run"]]
+        own = own[(own["stratum"] == "all") & own["length"].isin(TRAINED)]
+        assert run["figures"]["token_accuracy"][0] == pytest.approx(own["token_accuracy"].mean(), rel=1e-5)
+
+
+def test_control_where_all_were_tested_alike_nothing_is_left_out(tmp_path, folders):
+    section = section_of(tmp_path)
+    assert section.compared_lengths == [n for n in LENGTHS if n in TRAINED]
+    assert not any("trained length" in note for note in section.notes)
+    every = (
+        section_of(tmp_path / "all") if write_run(tmp_path / "all", "t5", 0, lengths=(*TRAINED, 20)) else None
+    )
+    assert "Trained lengths (4-10)" in said(every)
+
+
+def test_symmetry_errors_of_different_lengths_are_not_joined_without_a_word(tmp_path, folders):
+    assert length_note(section_of(tmp_path)) == ""
+    path = folders["rotary", 1] / "symmetry.csv"
+    with path.open(newline="") as stream:
+        rows = [row | {"length": "100"} for row in csv.DictReader(stream)]
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    note = length_note(section_of(tmp_path))
+    assert "(10,100)" in note and "the means of rotary join several" in note
+    assert note in (export_results(tmp_path, tmp_path / "results") / "summary.md").read_text("utf-8")
+    assert note in Page(build_report(tmp_path).read_text("utf-8")).text
+
+
+def test_means_that_are_equal_are_no_lead(tmp_path):
+    for encoding in ("none", "learned"):
+        for seed in range(2):
+            folder = write_run(tmp_path, encoding, seed)
+            add_rows(folder, {"length": 100, "token_accuracy": 0.75, "exact_match": 0.75})
+    text = said(section_of(tmp_path))["Length 100"]
+    assert "has the same" in text and "lead" not in text
+
+
+def test_how_many_seeds_do_not_resolve_a_fall(tmp_path):
+    for seed in range(5):
+        write_run(tmp_path, "none", seed)
+        if seed < 3:
+            write_run(tmp_path, "none", seed, model__heads=8)
+    assert said(section_of(tmp_path))["Fall from trained lengths (4,6,8,10) to 100"] == (
+        "no fall is resolved with 3 to 5 seeds."
+    )

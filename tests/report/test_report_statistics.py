@@ -107,8 +107,8 @@ def test_equivalence_is_the_interval_of_90_percent_within_the_margin():
     within = paired_contrast(a, b, confidence=0.9)
     reach = max(abs(within.low), abs(within.high))
     assert paired_contrast(a, b, alike_within=reach).p_alike == pytest.approx(0.05, abs=1e-6)
-    assert paired_contrast(a, b, alike_within=1.01 * reach).alike
-    assert not paired_contrast(a, b, alike_within=0.99 * reach).alike
+    assert paired_contrast(a, b, alike_within=1.01 * reach).close
+    assert not paired_contrast(a, b, alike_within=0.99 * reach).close
     assert paired_contrast(a, b, alike_within=reach).p == paired_contrast(a, b).p
 
 
@@ -120,7 +120,7 @@ def test_a_difference_beyond_the_margin_is_surely_not_within_it():
 
 def test_holm_counts_both_kinds_of_tests_as_one_family():
     def contrast(p: float, p_alike: float | None) -> Contrast:
-        return Contrast("a", "b", 0.1, 0.0, 0.2, 3, None, None, p, p, (), 0.02, p_alike, p_alike)
+        return Contrast("a", "b", 0.1, 0.0, 0.2, 10, None, None, p, p, (), 0.02, p_alike, p_alike)
 
     one, other = holm([contrast(0.03, 0.01), contrast(0.04, None)])
     assert (one.p_holm, one.p_alike_holm, other.p_holm) == pytest.approx((0.06, 0.03, 0.06))
@@ -135,16 +135,21 @@ def words_of(a, b, margin=None):
 VERDICTS = {  # the mean of a - b, its scatter over seeds, the margin: the verdict, and what the sentence says
     "higher": (0.1, 0.001, None, "a is above b: +10.0 points"),
     "lower": (-0.1, 0.001, 0.02, "a is below b: −10.0 points"),
-    "alike within ±2 points": (0.0, 0.001, 0.02, "a and b are alike within ±2 points: "),
-    "higher, yet alike within ±2 points": (
-        0.01,
-        0.001,
-        0.02,
-        "a is above b, yet alike within ±2 points: +1.0",
+    "alike within ±2 points for seeds like these": (
+        0.0, 0.001, 0.02, "a and b are alike within ±2 points for seeds like these: ",
+    ),
+    "higher, yet alike within ±2 points for seeds like these": (
+        0.01, 0.001, 0.02, "a is above b, yet alike within ±2 points for seeds like these: +1.0",
     ),
     "not resolved": (0.0, 0.02, None, "a − b is not resolved with {} seeds: "),
     "not resolved either way": (0.001, 0.02, 0.002, "seeds, nor that they are alike within ±0.2 points: "),
-}
+}  # fmt: skip
+
+
+ALIKE, ALIKE_TEN = (
+    "alike within ±2 points for seeds like these",
+    "alike within ±2 points (that takes 10 seeds)",
+)
 
 
 @pytest.mark.parametrize("seeds", [3, 10])
@@ -153,11 +158,46 @@ def test_each_verdict_in_words(said, seeds):
     mean, scatter, margin, words = VERDICTS[said]
     b = 0.8 + np.linspace(-0.01, 0.01, seeds)
     short, long = words_of(b + mean + np.linspace(-scatter, scatter, seeds), b, margin)
+    if "alike" in said and seeds < 10:  # never called alike
+        said = said.removesuffix(f", yet {ALIKE}").replace(ALIKE, "not resolved")
+        words = "a is above b: +1.0" if said == "higher" else f"nor that they are {ALIKE_TEN}: "
     verdict = f"not resolved with {seeds} seeds" if said.startswith("not") else said
     assert short == verdict + (", provisional" if seeds < 10 else "")
     assert long.startswith("At length 50, ") and words.format(seeds) in long
     assert f"({seeds} paired seeds" in long and ("alike p " in long) == (margin is not None)
     assert long.endswith(", provisional." if seeds < 10 else ").")
+    assert ("up to 26 % of seeds may do otherwise" in long) == ("alike" in short)
+
+
+def test_seeds_of_which_some_fail_are_not_called_alike():
+    """Nine of ten of both succeed, the same ones: no difference at all, and no word of how often either fails."""
+    some, all_, none = [0.5, *[0.99] * 9], [0.99] * 10, [0.5] * 10
+    contrast = paired_contrast(pairs(some, 10**6), pairs(some, 10**6), names=("a", "b"), alike_within=0.02)
+    assert contrast.close and contrast.mixed and not contrast.alike
+    assert verdict(contrast) == "not resolved: some seeds succeed and others fail"
+    assert "(some seeds succeed and others fail)" in sentence(contrast)
+    for same in (
+        all_,
+        none,
+        [0.895, *[0.905] * 9],
+    ):  # the last is on both sides of 90 %, by less than the margin
+        contrast = paired_contrast(pairs(same, 10**6), pairs(same, 10**6), alike_within=0.02)
+        assert contrast.alike and not contrast.mixed
+    assert not paired_contrast(
+        pairs(all_[1:], 10**6), pairs(all_[1:], 10**6), alike_within=0.02
+    ).alike  # nine
+    upper = stats.binomtest(0, 10).proportion_ci(0.9, method="exact").high  # one-sided 95 %
+    assert contrast.others == pytest.approx(upper)
+
+
+def test_holm_counts_what_was_stated_and_not_answered():
+    contrasts = [paired_contrast(pairs(A), pairs(B)), paired_contrast(pairs(A), pairs([0.5, 0.6, 0.4, 0.5]))]
+    for unanswered in (0, 1, 3):
+        found = holm(contrasts, unanswered)
+        low, high = sorted(contrast.p for contrast in contrasts)
+        assert len(found) == 2
+        assert min(c.p_holm for c in found) == pytest.approx(min(1, (2 + unanswered) * low))
+        assert max(c.p_holm for c in found) == pytest.approx(min(1, (1 + unanswered) * high))
 
 
 def test_the_best_seed_is_not_the_mean():

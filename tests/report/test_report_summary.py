@@ -90,3 +90,10 @@ def test_every_length_tested_needs_no_word_on_gaps(tmp_path):
         write_run(tmp_path, "t5", seed)
     assert "–" not in "".join(rows_of(tmp_path, "t5"))
     assert "not tested" not in (tmp_path / "results" / "summary.md").read_text("utf-8")
+
+
+def test_without_a_compared_length_beyond_training_there_is_no_table_of_evidence(tmp_path):
+    write_run(tmp_path, "t5", 0, lengths=(4, 10, 20))
+    assert "evidence lies" in " ".join(printed(tmp_path).split())
+    write_run(tmp_path, "none", 0, lengths=(4, 10, 50))
+    assert "evidence lies" not in " ".join(printed(tmp_path).split())

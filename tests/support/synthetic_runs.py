@@ -197,6 +197,16 @@ def add_rows(folder: Path, *rows: dict[str, Any]) -> None:
         csv.DictWriter(stream, list(base)).writerows(base | row for row in rows)
 
 
+def with_columns(folder: Path, **columns: str) -> None:
+    """Give ``length.csv`` columns of those names, with these values in all rows."""
+    with (folder / "length.csv").open(newline="") as stream:
+        rows = [row | columns for row in csv.DictReader(stream)]
+    with (folder / "length.csv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def symmetry_rows(encoding: str, rng: np.random.Generator) -> list[dict[str, Any]]:
     """Errors at rounding level for what an encoding keeps, of order one for what it breaks."""
     rows = []

@@ -78,12 +78,11 @@ def analyse(collection: Collection, study: Mapping[str, Any] | None = None) -> l
     sections = []
     for setting in collection.settings:
         groups = collection.groups_of(setting)
-        frame = _of(collection.lengths, setting)
-        everything = _records(frame)
+        everything = _records(_of(collection.lengths, setting))
         binned = [row for row in everything if bin_of(row.get("stratum"))]
         rows = [row for row in everything if not bin_of(row.get("stratum"))]
         section = Section(
-            setting, groups, _curves(rows), _measures(rows), baselines_of(frame), _flags(rows),
+            setting, groups, _curves(rows), _measures(rows), baselines_of(everything), _flags(rows),
             sorted({row["protocol"] for row in rows if "protocol" in row}), _shared_lengths(rows),
             bins=_curves(binned), perplexities=_perplexities(rows),
         )  # fmt: skip
@@ -116,6 +115,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def _measures(rows: list[dict[str, Any]]) -> list[str]:
     """The measures to show; one alone where both say the same (a single answer symbol)."""
+    rows = [row for row in rows if row.get("n", 0) > 0]
     known = [name for name in MEASURES if any(name in row for row in rows)]
     if len(known) < 2 or any(row.get("n") != row.get("n_tokens") for row in rows):
         return known

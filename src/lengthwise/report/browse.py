@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 import math
 import operator
+import os
 import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from lengthwise.errors import ConfigError, RunError
+from lengthwise.report.reading import Reader
 from lengthwise.runs import RunFolder, find_run, load_runs
+from lengthwise.runs.atomic import explain
+from lengthwise.runs.status import STATES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +47,11 @@ _ABOUT = (
     "updated",
 )
 _SHORT = ("token_accuracy", "exact_match")
+_SHOWN = 8
+_STATES = (*STATES, "damaged")
+"""That a run may be in; to ask for one that none is in just now is no slip."""
+_TOLD = ("steps", "schedule horizon")
+"""Of the context what the row has already: `max_steps`, `horizon`."""
 COMMANDS = ("show", "compare", "delete")
 
 
@@ -76,46 +88,93 @@ def _options(words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
 # -- which runs
 
 
-def select(frame: pd.DataFrame, conditions: Sequence[str]) -> pd.DataFrame:
-    """The rows that meet all of `conditions`: ``pe=rotary,alibi``, ``seed!=0``, ``extrapolation>0.9``.
+@dataclass(frozen=True)
+class Condition:
+    """``key=value,value``, ``key!=value``, ``key>number`` and the like, of one column.
 
-    A run without the value meets none but ``!=``. Raises ConfigError for a condition that is none.
+    `wanted` are values as they are listed. `unknown` of them are none that any run has.
     """
-    for text in conditions:
-        match = _CONDITION.match(text)
-        if match is None:
-            raise ConfigError(
-                f"{text}: conditions are written key=value, key!=value, key>number or key<number"
-            )
-        key, sign, wanted = match.groups()
-        column = column_of(frame, key)
-        values = wanted.split(",") if sign in ("=", "!=") else [wanted]
-        frame = frame[[_meets(value, sign, values, text) for value in frame[column]]]
-    return frame
+
+    text: str
+    column: str
+    sign: str
+    wanted: tuple[str, ...]
+    unknown: tuple[str, ...]
+    there: tuple[str, ...]
+
+    def meets(self, value: Any) -> bool:
+        """Whether a run with this value does. One without a value meets none but ``!=``."""
+        if self.sign in ("=", "!="):
+            return any(_same(self.column, value, one) for one in self.wanted) == (self.sign == "=")
+        numeric = isinstance(value, int | float) and not _missing(value)
+        return numeric and _OPERATORS[self.sign](value, float(self.wanted[0]))
+
+    @property
+    def complaint(self) -> str:
+        """What is wrong with the values, or ""."""
+        if not self.unknown:
+            return ""
+        others = f" and {len(self.there) - _SHOWN} more" if len(self.there) > _SHOWN else ""
+        values = f"there are {', '.join(self.there[:_SHOWN])}{others}" if self.there else "none is set"
+        return f"{self.text}: no run has {self.column} {' or '.join(self.unknown)}; {values}"
 
 
-def _meets(value: Any, sign: str, wanted: Sequence[str], text: str) -> bool:
-    if sign in ("=", "!="):
-        alike = any(_same(value, one) for one in wanted)
-        return alike == (sign == "=")
-    try:
-        number = float(wanted[0])
-    except ValueError:
-        raise ConfigError(f"{text}: {sign} compares with a number") from None
-    return isinstance(value, int | float) and not _missing(value) and _OPERATORS[sign](value, number)
+def condition(frame: pd.DataFrame, text: str) -> Condition:
+    """What `text` means for these runs. Raises ConfigError where it is no condition."""
+    match = _CONDITION.match(text)
+    if match is None:
+        raise ConfigError(f"{text}: conditions are written key=value, key!=value, key>number or key<number")
+    key, sign, wanted = match.groups()
+    column = column_of(frame, key)
+    if sign not in ("=", "!="):
+        try:
+            float(wanted)
+        except ValueError:
+            raise ConfigError(f"{text}: {sign} compares with a number") from None
+        return Condition(text, column, sign, (wanted,), (), ())
+    values = frame[column].tolist()
+    pieces = _pieces(wanted, lambda one: any(_same(column, value, one) for value in values))
+    there = dict.fromkeys(_cell(column, value) for value in values if not _missing(value))
+    known = {*_STATES, *there} if column == "state" else set()
+    unknown = [one for one in pieces if one not in known and not any(_same(column, v, one) for v in values)]
+    return Condition(text, column, sign, tuple(pieces), tuple(unknown), tuple(there))
 
 
-def _same(value: Any, wanted: str) -> bool:
+def select(frame: pd.DataFrame, conditions: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """The rows that meet all of `conditions` (``pe=rotary,alibi``, ``lengths!=1,3,5``, ``extrapolation>0.9``), and what
+    is wrong with their values: one that no run has is likely a slip. Raises ConfigError for a condition that is none.
+    """
+    found = [condition(frame, text) for text in conditions]
+    for one in found:
+        frame = frame[[one.meets(value) for value in frame[one.column]]]
+    return frame, [one.complaint for one in found if one.complaint]
+
+
+def _pieces(text: str, there: Callable[[str], bool]) -> list[str]:
+    """`text` at its commas, except where they belong to a value that is there: ``1,3,5`` may be one value or three."""
+    parts = text.split(",")
+    found, start = [], 0
+    while start < len(parts):
+        ends = range(len(parts), start, -1)
+        end = next((end for end in ends if there(",".join(parts[start:end]))), start + 1)
+        found.append(",".join(parts[start:end]))
+        start = end
+    return found
+
+
+def _same(column: str, value: Any, wanted: str) -> bool:
     if _missing(value):
         return wanted in ("", "null", "none", "None") and value is None
     if isinstance(value, bool):
         return str(value).lower() == wanted.lower()
     if isinstance(value, int | float):
         try:
-            return float(value) == float(wanted)
+            return float(value) == float(wanted) or _cell(column, value) == wanted
         except ValueError:
             return False
-    return str(value) == wanted
+    if isinstance(value, str):
+        return value == wanted
+    return str(value).replace(" ", "") == wanted.replace(" ", "")
 
 
 def _missing(value: Any) -> bool:
@@ -153,9 +212,12 @@ def _list(given: dict[str, Any], conditions: Sequence[str], as_json: bool) -> in
             print(f"no run under {given['outputs']} yet: python train.py pe=learned norm=pre")
         return 0
     everything = len(frame)
-    frame = _sorted(select(frame, conditions), given["sort"])
+    frame, complaints = select(frame, conditions)
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    frame = _sorted(frame, given["sort"])
     if given["limit"]:
-        if not str(given["limit"]).isdigit():
+        if not re.fullmatch("[0-9]+", given["limit"]):
             raise ConfigError(f"limit={given['limit']}: must be a whole number")
         frame = frame.head(int(given["limit"]))
     if as_json:
@@ -236,9 +298,15 @@ def _plain(row: pd.Series) -> dict[str, Any]:
 
 
 def _row_of(given: dict[str, Any], name: str) -> dict[str, Any]:
+    """What is known of a run; what it was trained with (precision, device, versions) before its results."""
     folder = find_run(given["outputs"], name)
-    frame = load_runs(folder.path.parents[1])
-    return _plain(frame[frame["run"] == folder.name].iloc[0])
+    outputs = folder.path.absolute().parents[1]
+    frame = load_runs(outputs)
+    row = _plain(frame[frame["run"] == folder.name].iloc[0])
+    read, _ = Reader(outputs).read([folder.name])
+    context = {key: value for run in read for key, value in run.context if key not in _TOLD}
+    results = {key: value for key, value in row.items() if key.startswith("results.")}
+    return {key: value for key, value in row.items() if key not in results} | context | results
 
 
 def _show(given: dict[str, Any], names: Sequence[str], as_json: bool) -> int:
@@ -297,9 +365,10 @@ def _delete(given: dict[str, Any], words: Sequence[str], sure: bool) -> int:
     if not folders:
         print("no run meets that")
         return 0
-    print(f"{len(folders)} runs:")
+    print(f"{_count(folders)}:")
     for folder in folders:
-        print(f"  {folder.path}")
+        link = " (a link; what it leads to stays)" if folder.path.is_symlink() else ""
+        print(f"  {folder.path}{link}")
     if not sure:
         if not sys.stdin.isatty():
             raise ConfigError("runs delete: nobody can be asked here; --yes deletes without asking")
@@ -309,25 +378,55 @@ def _delete(given: dict[str, Any], words: Sequence[str], sure: bool) -> int:
         ):
             print("nothing is deleted")
             return 1
-    for folder in folders:
-        with folder.claim():  # never one that is at work
-            folder.clear()
-        shutil.rmtree(folder.path, ignore_errors=True)
-    print(f"{len(folders)} runs deleted; their files for W&B stay in {given['outputs']}/wandb")
+    _remove(folders)
+    print(f"{_count(folders)} deleted; their files for W&B stay in {given['outputs']}/wandb")
     return 0
+
+
+def _count(folders: Sequence[RunFolder]) -> str:
+    return f"{len(folders)} run{'' if len(folders) == 1 else 's'}"
+
+
+def _remove(folders: Sequence[RunFolder]) -> None:
+    """All of them, or none where one is at work or may not be deleted. Of a link only the link.
+
+    Raises RunError where that is so, or where deleting fails, saying how many are gone.
+    """
+    for folder in folders:
+        for path in (folder.path.parent, *([] if folder.path.is_symlink() else [folder.path])):
+            if not os.access(path, os.W_OK | os.X_OK):
+                raise RunError(
+                    f"cannot delete {folder.path}: {path} may not be written to. Nothing is deleted"
+                )
+    with ExitStack() as stack:
+        for folder in folders:
+            if not folder.path.is_symlink():
+                stack.enter_context(folder.claim())
+        for number, folder in enumerate(folders):
+            try:
+                if folder.path.is_symlink():
+                    folder.path.unlink()
+                else:
+                    folder.clear()
+                    shutil.rmtree(folder.path)
+            except (RunError, OSError) as error:
+                why = str(error) if isinstance(error, RunError) else f"{folder.path}: {explain(error)}"
+                raise RunError(f"{number} of {_count(folders)} deleted, then one cannot be: {why}") from error
 
 
 def _meant(given: dict[str, Any], words: Sequence[str]) -> list[RunFolder]:
     conditions = [word for word in words if _CONDITION.match(word)]
     named = [find_run(given["outputs"], word) for word in words if word not in conditions]
     if not conditions:
-        return named
+        return list({folder.path.absolute(): folder for folder in named}.values())
     if named:
         raise ConfigError("runs delete: name runs or give conditions, not both")
-    frame = select(load_runs(given["outputs"]), conditions)
+    frame, complaints = select(load_runs(given["outputs"]), conditions)
+    if complaints:
+        raise ConfigError(f"{complaints[0]}. Nothing is deleted")
     running = frame[frame["state"] == "running"]
     if len(running):
         raise RunError(
             f"run {running.iloc[0]['run']} is at work; add state!=running to leave such runs alone"
         )
-    return [find_run(given["outputs"], name) for name in frame["run"]]
+    return [RunFolder.open(Path(given["outputs"]) / "runs" / name) for name in frame["run"]]

@@ -295,13 +295,17 @@ def _latest(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return list({tuple(row.get(name) for name in _ROW_KEY): row for row in rows}.values())
 
 
-def baselines_of(frame: pd.DataFrame) -> dict[str, dict[int, float]]:
-    """Blind baselines: name -> length -> accuracy, from the columns ``baseline_<name>`` and ``best_blind``."""
-    found = {}
-    for column in frame.columns:
-        if column.startswith("baseline_") or column == "best_blind":
-            known = frame[["length", column]].dropna().drop_duplicates("length").sort_values("length")
-            found[column.removeprefix("baseline_")] = dict(
-                zip(known["length"].tolist(), known[column].tolist(), strict=True)
-            )
+def baselines_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[int, float]]]:
+    """Baselines: group -> name -> length -> accuracy, from ``baseline_<name>`` and ``best_blind`` of the rows.
+
+    Of each group for itself: which rules a model is compared with depends on how its answers are read.
+    """
+    found: dict[str, dict[str, dict[int, float]]] = {}
+    for row in sorted(rows, key=lambda row: row["length"]):
+        for column, value in row.items():
+            if column.startswith("baseline_") or column == "best_blind":
+                of_group = found.setdefault(row["group"], {})
+                of_group.setdefault(column.removeprefix("baseline_"), {}).setdefault(
+                    int(row["length"]), value
+                )
     return found

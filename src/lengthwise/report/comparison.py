@@ -8,7 +8,7 @@ from typing import Any
 
 from lengthwise.evaluation.verdict import SUCCESS
 from lengthwise.report.collect import Group
-from lengthwise.report.section import BEST_BLIND, Section, Success
+from lengthwise.report.section import Section, Success
 from lengthwise.report.statistics import (
     Contrast,
     Estimate,
@@ -17,6 +17,7 @@ from lengthwise.report.statistics import (
     paired_contrast,
     seed_interval,
 )
+from lengthwise.report.words import counted
 from lengthwise.sweeps.contrasts import Stated
 
 Scores = dict[Any, tuple[float, int]]
@@ -31,10 +32,11 @@ def scores_at(section: Section, group: Group, length: int | None, stratum: str =
 
 
 def scores_in_distribution(section: Section, group: Group) -> Scores:
-    """Each seed's mean over the lengths that were trained on and that every run was tested at."""
+    """Each seed's mean over `Section.compared_lengths`."""
     curve = section.curve(group)
-    both = set(section.shared_lengths) & set(section.trained_lengths)
-    return scores_over(section, group, [n for n in curve.lengths if n in both] if curve else [])
+    return scores_over(
+        section, group, [n for n in section.compared_lengths if n in curve.estimates] if curve else []
+    )
 
 
 def scores_over(
@@ -71,7 +73,16 @@ def compare(section: Section, stated: Sequence[Stated]) -> None:
     if stated:
         section.stated = True
         for contrast in stated:
-            section.contrasts += _stated_pair(section, contrast)
+            found = _stated_pair(section, contrast)
+            section.contrasts += found
+            if not any(one.p is not None for one in found):
+                section.unanswered += 1 if contrast.alike_within is None else 2
+        answered = sum(one.p is not None for one in section.contrasts)
+        if section.unanswered:
+            section.notes.append(
+                f"Of {counted(len(stated), 'contrast')} that the study states {answered} "
+                f"{'is' if answered == 1 else 'are'} answered here; Holm's correction counts all of them."
+            )
     elif section.longest_shared is not None:
         length = section.compared_at
         ranked = [group for _, group in ranking(section, length)]
@@ -81,9 +92,11 @@ def compare(section: Section, stated: Sequence[Stated]) -> None:
 
 
 def correct(sections: Iterable[Section]) -> None:
-    """Holm's correction within a study: all contrasts that it states are one family, in whatever section."""
+    """Holm's correction within a study: all contrasts that it states are one family, in every section, answered or
+    not. Were those that cannot be answered left out, runs that fail would make the others significant."""
     sections = [section for section in sections if section.stated]
-    corrected = iter(holm([contrast for section in sections for contrast in section.contrasts]))
+    unanswered = sum(section.unanswered for section in sections)
+    corrected = iter(holm([contrast for section in sections for contrast in section.contrasts], unanswered))
     for section in sections:
         section.contrasts = [next(corrected) for _ in section.contrasts]
 
@@ -99,8 +112,11 @@ def _stated_pair(section: Section, contrast: Stated) -> list[Contrast]:
         return []
     pairs = _paired(section, a, b, length, contrast.alike_within)
     if not pairs:
-        where = f"at length {length}" if length else "that was tested in every run"
-        section.notes.append(f"{a.label} and {b.label}, which the study contrasts, share no test {where}.")
+        where = f"at length {length}" if length else "over the trained lengths"
+        tested = all(scores_at(section, group, length) for group in (a, b))
+        section.notes.append(
+            f"{a.label} and {b.label}, which the study contrasts, share no {'seed' if tested else 'test'} {where}."
+        )
     return pairs
 
 
@@ -147,9 +163,9 @@ def normalised(accuracy: float, blind: float | None) -> float | None:
     return None if blind is None or blind >= 1 else (accuracy - blind) / (1 - blind)
 
 
-def blind_at(section: Section, length: int, measure: str) -> float | None:
-    """The best blind rule's accuracy; None for exact match, of which none is known."""
-    return section.baselines.get(BEST_BLIND, {}).get(length) if measure == "token_accuracy" else None
+def blind_at(section: Section, group: Group, length: int, measure: str) -> float | None:
+    """The accuracy of the group's best blind rule; None for exact match, of which none is known."""
+    return section.best_blind(group).get(length) if measure == "token_accuracy" else None
 
 
 @dataclass(frozen=True)
@@ -172,6 +188,6 @@ def headlines(section: Section) -> list[Headline]:
     for group in section.groups:
         if scores := scores_at(section, group, length):
             at = estimate(scores)
-            share = normalised(at.mean, blind_at(section, length, section.measures[0]))
+            share = normalised(at.mean, blind_at(section, group, length, section.measures[0]))
             found.append(Headline(group, at, share, succeeded.get(group.key)))
     return found

@@ -12,17 +12,16 @@ from typing import Any
 
 from lengthwise.errors import RunError
 from lengthwise.evaluation.verdict import SUCCESS
-from lengthwise.report import figures
 from lengthwise.report.analysis import (
     ACTIONS,
     AFTER,
     BEFORE,
-    BEST_BLIND,
     MEASURES,
     Curve,
     Section,
     permutation_rows,
 )
+from lengthwise.report.blind import baseline_lines
 from lengthwise.report.collect import ENCODING_ORDER, Collection, Group
 from lengthwise.report.factors import Value, choices, varying
 from lengthwise.report.reading import Problem
@@ -100,6 +99,7 @@ def _setting(section: Section) -> Data:
         "task": section.setting.task,
         "trained": [min(trained), max(trained)],
         "about": format_lengths(trained),
+        "over": format_lengths(section.compared_lengths),
         "lengths": sorted(kept_lengths(section, POINTS)),
         "tested": len(section.lengths),
         "longest": section.longest_shared,
@@ -109,12 +109,12 @@ def _setting(section: Section) -> Data:
         else {},
         "baselines": [
             {"name": name, "at": known, "values": [_short(at[length]) for length in known]}
-            for name, at in figures.baseline_names(section)
+            for name, at in baseline_lines(section)
             if (known := spread(list(at), POINTS))
         ]
         if section.measures
         else [],
-        "blind": [_short(value) for value in section.baselines.get(BEST_BLIND, {}).values()],
+        "blind": sorted({value for group in section.groups for value in section.best_blind(group).values()}),
     }
 
 
@@ -135,7 +135,7 @@ def _variant(
         "curves": {name: _curve(at_lengths(curve, kept)) for name, curve in curves.items()},
         "trained": {name: _over_trained(section, curve, name) for name, curve in curves.items()},
         "reach": {
-            name: reach({length: at.mean for length, at in curve.estimates.items()})
+            name: reached({length: at.mean for length, at in curve.estimates.items()})
             for name, curve in curves.items()
             if name != LOSS
         },
@@ -148,7 +148,7 @@ def _losses(collection: Collection) -> dict[str, Curve]:
     if LOSS not in frame:
         return {}
     points: dict[str, dict[int, dict[Any, tuple[float, int]]]] = {}
-    rows = frame[(frame["stratum"] == "all") & frame[LOSS].notna()]
+    rows = frame[(frame["stratum"] == "all") & frame[LOSS].notna() & frame["n"].notna()]
     for key, length, seed, loss, n in zip(
         *(rows[name].tolist() for name in ("group", "length", "seed", LOSS, "n")), strict=True
     ):
@@ -184,20 +184,16 @@ def _curve(curve: Curve) -> Data:
     }
 
 
-def _trained_lengths(section: Section) -> set[int]:
-    return set(section.shared_lengths) & set(section.trained_lengths)
-
-
 def _over_trained(section: Section, curve: Curve, measure: str) -> list[float | None] | None:
-    """Mean over the trained lengths that every run was tested at, with its interval over seeds and test items."""
-    lengths = _trained_lengths(section) & curve.estimates.keys()
+    """Mean over the trained lengths that every run was tested at, the ends of its interval, and its seeds."""
+    lengths = curve.estimates.keys() & set(section.compared_lengths)
     means = [_mean(at, lengths) for at in curve.seeds.values()]
     known = [mean for mean in means if mean is not None]
     if not known:
         return None
     items = None if measure == LOSS else sum(curve.items[length] for length in lengths)
     at = seed_interval(known, items)
-    return [_short(at.mean), _short(at.low), _short(at.high)]
+    return [_short(at.mean), _short(at.low), _short(at.high), at.n]
 
 
 def _mean(values: Mapping[int, float], lengths: set[int]) -> float | None:
@@ -216,12 +212,18 @@ def reach(values: Mapping[int, float]) -> int:
     return reached
 
 
+def reached(values: Mapping[int, float]) -> list[int | bool]:
+    """The reach, and whether it ends where the tests do: it may then be longer."""
+    at = reach(values)
+    return [at, at == max(values, default=0)]
+
+
 def _symmetry(section: Section) -> dict[str, Data]:
     """By group: random permutations in full, and of every action the verdict and the float64 error after training."""
     found: dict[str, Data] = {}
     for row in section.symmetry:
         own = found.setdefault(
-            row.group.key, {"errors": None, "difference": None, "flips": None, "actions": {}}
+            row.group.key, {"errors": None, "difference": None, "flips": None, "n": row.n, "actions": {}}
         )
         own["actions"][row.action] = [row.measured, _short(row.error.get((AFTER, "float64"))), row.verdict]
     for row in permutation_rows(section):
@@ -287,9 +289,10 @@ def _runs(
 
 
 def _figures(section: Section) -> dict[str, Data]:
-    """Of each run by measure: accuracy over the trained lengths, at the longest shared length, and its reach."""
+    """Of each run by measure: accuracy over the trained lengths that it was tested at, at the longest shared length,
+    its reach, and whether that ends where its tests do."""
     found: dict[str, Data] = {}
-    trained, shared = _trained_lengths(section), section.longest_shared
+    trained, shared = set(section.trained_lengths), section.longest_shared
     for group in section.groups:
         for measure in section.measures:
             curve = section.curve(group, measure=measure)
@@ -297,8 +300,8 @@ def _figures(section: Section) -> dict[str, Data]:
                 at = curve.seeds.get(seed) if curve else None
                 if curve and at:
                     longest = None if shared is None else _short(at.get(shared))
-                    mean = _mean(at, trained & curve.estimates.keys())
-                    found.setdefault(name, {})[measure] = [_short(mean), longest, reach(at)]
+                    mean = _mean(at, trained & at.keys())
+                    found.setdefault(name, {})[measure] = [_short(mean), longest, *reached(at)]
     return found
 
 

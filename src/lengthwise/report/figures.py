@@ -9,7 +9,8 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from lengthwise.report.analysis import BEST_BLIND, MEASURES, STRATA, Curve, Section
+from lengthwise.report.analysis import MEASURES, STRATA, Curve, Section
+from lengthwise.report.blind import baseline_lines
 from lengthwise.report.collect import Group
 from lengthwise.report.words import bracket, percent, seeds_word
 
@@ -96,8 +97,9 @@ def _range(section: Section, measure: str) -> list[float]:
         for s in c.seeds.values()
         for at in s.values()
     ]
-    blind = section.baselines.get(BEST_BLIND, {}).values() if measure == section.measures[0] else []
-    return [max(-0.03, min([*values, *blind], default=0.0) - 0.07), 1.03]
+    if measure == section.measures[0]:
+        values += [at for group in section.groups for at in section.best_blind(group).values()]
+    return [max(-0.03, min(values, default=0.0) - 0.07), 1.03]
 
 
 def _ticks(lengths: Sequence[int]) -> list[int]:
@@ -219,27 +221,16 @@ def _band(curve: Curve, look: Spec, index: int) -> list[Spec]:
     ]
 
 
-def baseline_names(section: Section) -> list[tuple[str, dict[int, float]]]:
-    """Blind baselines to draw; those that agree everywhere are one line with both names."""
-    merged: dict[tuple[tuple[int, float], ...], list[str]] = {}
-    for name, at in section.baselines.items():
-        if name != BEST_BLIND and at:
-            merged.setdefault(tuple(sorted(at.items())), []).append(name.replace("_", " "))
-    if not merged and section.baselines.get(BEST_BLIND):
-        merged[tuple(sorted(section.baselines[BEST_BLIND].items()))] = ["best blind"]
-    return [(", ".join(names), dict(at)) for at, names in merged.items()]
-
-
 def _baseline_traces(section: Section, measure: str) -> list[Spec]:
     if measure != section.measures[0]:
         return []  # baselines are token accuracies
     return [
         {
             "x": list(at), "y": list(at.values()), "mode": "lines",
-            "text": [f"blind baseline ({text(name)})<br>length {n}: {percent(v)}" for n, v in at.items()],
+            "text": [f"baseline: {text(name)}<br>length {n}: {percent(v)}" for n, v in at.items()],
             "hovertemplate": "%{text}<extra></extra>",
             "line": {"color": "@baseline", "width": 1.5, "dash": ("dash", "dot", "longdash", "dashdot")[number % 4]},
             "meta": {"baseline": name},
         }
-        for number, (name, at) in enumerate(baseline_names(section))
+        for number, (name, at) in enumerate(baseline_lines(section))
     ]  # fmt: skip

@@ -11,7 +11,6 @@ from lengthwise.report.analysis import (
     ACTIONS,
     AFTER,
     AGAINST,
-    BEST_BLIND,
     DTYPES,
     STRATA,
     SUCCESS,
@@ -53,10 +52,10 @@ def findings(section: Section) -> list[Finding]:
 
 
 def _blind(section: Section) -> Finding | None:
-    """Groups that the test sequences do not tell from the best blind baseline, at any length."""
-    best, found, figures = section.baselines.get(BEST_BLIND, {}), [], []
+    """Groups that the test sequences do not tell from their own best blind baseline, at any length."""
+    found, figures = [], []
     for group in section.groups:
-        curve = section.curve(group)
+        curve, best = section.curve(group), section.best_blind(group)
         at = curve.estimates if curve else {}
         if curve and all(n in best and _not_told(e.mean, curve.items[n], best[n]) for n, e in at.items()):
             found.append(group.label)
@@ -85,7 +84,8 @@ def _in_distribution(section: Section) -> Finding | None:
     means = {label: estimate(found).mean for label, found in scores.items() if found}
     if not means:
         return None
-    about = f"Trained lengths ({format_lengths(section.trained_lengths)})"
+    every = section.compared_lengths == section.trained_lengths
+    about = f"Trained lengths{'' if every else ' tested in every run'} ({format_lengths(section.compared_lengths)})"
     good = {label: mean for label, mean in means.items() if mean >= SUCCESS}
     if not good:
         best = max(means, key=lambda label: means[label])
@@ -107,15 +107,18 @@ def _compared(section: Section) -> Finding | None:
         return None
     mean, best = ranked[0]
     at = estimate(scores_at(section, best, length))
-    about = "Compared over the trained lengths" if length is None else f"Length {length}"
+    trained = f"Compared over the trained lengths {format_lengths(section.compared_lengths)}"
+    about = trained if length is None else f"Length {length}"
     said = f"{best.label} has the highest mean, {percent(mean)}{bracket(at.low, at.high)}."
     if section.stated:
         return Finding(about, " ".join([said, *(sentence(contrast) for contrast in section.contrasts)]))
     level = [contrast for contrast in section.contrasts if not contrast.resolved]
     below = [contrast for contrast in section.contrasts if contrast.resolved]
-    if level:
-        n = min(contrast.n for contrast in level)
-        said += f" Its lead over {listed(c.b for c in level)} is not resolved with {seeds_word(n)}."
+    if equal := [contrast for contrast in level if contrast.difference == 0]:
+        said += f" Over the same seeds {listed(c.b for c in equal)} {'has' if len(equal) == 1 else 'have'} the same."
+    if ahead := [contrast for contrast in level if contrast.difference != 0]:
+        seeds = sorted(contrast.n for contrast in ahead)
+        said += f" Its lead over {listed(c.b for c in ahead)} is not resolved with {seeds_word(seeds[0], seeds[-1])}."
     if below:
         words = listed(f"{c.b} (by {100 * c.difference:.1f} points)" for c in below)
         said += f" Resolved as lower (the reference was picked after seeing the results): {words}."
@@ -124,10 +127,10 @@ def _compared(section: Section) -> Finding | None:
 
 def _resolved_drops(
     section: Section, one: Callable[[Group], Scores], other: Callable[[Group], Scores]
-) -> tuple[list[tuple[Group, Contrast]], int]:
+) -> tuple[list[tuple[Group, Contrast]], list[int]]:
     """The same paired question (one above other) asked of every group, Holm-corrected as one family.
 
-    Returns the groups where it is resolved, largest first, and the most seeds that any answer rests on.
+    Returns the groups where it is resolved, largest first, and the seeds that each answer rests on, fewest first.
     """
     asked = [(group, one(group), other(group)) for group in section.groups]
     asked = [(group, left, right) for group, left, right in asked if left.keys() & right.keys()]
@@ -139,21 +142,22 @@ def _resolved_drops(
         for (group, _, _), c in zip(asked, contrasts, strict=True)
         if c.resolved and c.difference > 0
     ]
-    return sorted(drops, key=lambda pair: -pair[1].difference), max((c.n for c in contrasts), default=0)
+    return sorted(drops, key=lambda pair: -pair[1].difference), sorted(c.n for c in contrasts)
 
 
 def _falls(section: Section) -> Finding | None:
     length = section.longest_shared
     if length is None or length <= section.longest_trained:
         return None
-    drops, n = _resolved_drops(
+    drops, seeds = _resolved_drops(
         section,
         lambda group: scores_in_distribution(section, group),
         lambda group: scores_at(section, group, length),
     )
-    about = f"Fall from trained lengths to {length}"
+    about = f"Fall from trained lengths ({format_lengths(section.compared_lengths)}) to {length}"
     if not drops:
-        return Finding(about, f"no fall is resolved with {seeds_word(n)}.") if n else None
+        said = f"no fall is resolved with {seeds_word(seeds[0], seeds[-1])}." if seeds else ""
+        return Finding(about, said) if said else None
     words = [f"{group.label} {100 * c.difference:.1f} points{bracket(c.low, c.high)}" for group, c in drops]
     return Finding(about, f"{listed(words)}.")
 

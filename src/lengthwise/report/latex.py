@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from lengthwise.report.blind import best_blind_lines
 from lengthwise.report.comparison import estimate, scores_in_distribution
 from lengthwise.report.markdown import cell, heading
-from lengthwise.report.section import BEST_BLIND, DTYPES, Section
+from lengthwise.report.notes import section_notes
+from lengthwise.report.section import DTYPES, Section
 from lengthwise.report.study import Part
 from lengthwise.report.symmetry import AFTER, BEFORE, permutation_rows
-from lengthwise.report.words import bracket, p_word, signed, verdict
+from lengthwise.report.words import bracket, p_word, seeds_word, signed, verdict
 from lengthwise.runs import format_lengths
 
 _MOST_LENGTHS = 8
@@ -47,6 +49,9 @@ def _tables(section: Section) -> Iterator[str]:
         yield _contrasts(section, title)
     if section.symmetry:
         yield _symmetry(section, title)
+    if notes := section_notes(section):
+        items = [f"\\item {escape(note)}" for note in notes]
+        yield "\n".join([rf"\noindent {escape(title)}:", r"\begin{itemize}", *items, r"\end{itemize}"])
 
 
 def _lengths(section: Section, title: str) -> str:
@@ -60,8 +65,8 @@ def _lengths(section: Section, title: str) -> str:
                 *(cell(curve.estimates.get(n) if curve else None, len(group.runs)) for n in lengths),
             ]
         )
-    if section.measures[0] == "token_accuracy" and (blind := section.baselines.get(BEST_BLIND)):
-        rows.append(["best blind rule", *(f"{100 * blind[n]:.1f}" if n in blind else "–" for n in lengths)])
+    for name, blind in best_blind_lines(section) if section.measures[0] == "token_accuracy" else ():
+        rows.append([name, *(f"{100 * blind[n]:.1f}" if n in blind else "–" for n in lengths)])
     more = "" if len(lengths) == len(section.lengths) else " Some of the tested lengths."
     return _table(f"{title}. {heading(section)}{more}", ["", *map(str, lengths)], rows)
 
@@ -85,7 +90,7 @@ def _compared(section: Section, title: str) -> str:
         at = estimate(scores) if (scores := scores_in_distribution(section, group)) else None
         seeds = ", ".join(f"{100 * point:.1f}" for point in at.points) if at else "–"
         rows.append([group.label, cell(at, len(group.runs)), seeds])
-    where = f" over the tested lengths {format_lengths(section.shared_lengths)}"
+    where = f" over the tested lengths {format_lengths(section.compared_lengths)}"
     return _table(f"{title}. {heading(section, where)}", ["", "accuracy", "each seed"], rows)
 
 
@@ -120,7 +125,7 @@ def _symmetry(section: Section, title: str) -> str:
     seeds = sorted({row.n for row in permutation_rows(section)})
     caption = (
         f"{title}. Error under random permutations of the inputs, relative to ‖f(x)‖, mean over n = "
-        f"{' to '.join(map(str, sorted({seeds[0], seeds[-1]})))} seeds."
+        f"{seeds_word(seeds[0], seeds[-1])}."
         if seeds
         else title
     )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from lengthwise.report.blind import best_blind_lines
 from lengthwise.report.comparison import estimate, headlines, scores_in_distribution
+from lengthwise.report.notes import section_notes
 from lengthwise.report.published import Beside
-from lengthwise.report.section import BEST_BLIND, DTYPES, MEASURES, Section
+from lengthwise.report.section import DTYPES, MEASURES, Section
 from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
 from lengthwise.report.study import Part
 from lengthwise.report.symmetry import AFTER, BEFORE, permutation_rows
@@ -30,6 +32,8 @@ def _section(section: Section) -> list[str]:
         *_contrasts(section),
         *(line for beside in section.published for line in _published(beside)),
         *(_symmetry(section) if section.symmetry else []),
+        *(f"- {escape(note)}" for note in section_notes(section)),
+        *([""] if section_notes(section) else []),
     ]
 
 
@@ -42,9 +46,9 @@ def _lengths(section: Section) -> list[str]:
     head = heading(section)
     if any("| – |" in row for row in rows):
         head += " –: not tested at that length, or not defined there."
-    if section.measures[0] == "token_accuracy" and (blind := section.baselines.get(BEST_BLIND)):
+    for name, blind in best_blind_lines(section) if section.measures[0] == "token_accuracy" else ():
         best = [f"{100 * blind[n]:.1f}" if n in blind else "–" for n in section.lengths]
-        rows.append(_row(["*best blind rule*", *best]))
+        rows.append(_row([f"*{name}*", *best]))
     return [head, "", *_head(["encoding", *map(str, section.lengths)]), *rows, ""]
 
 
@@ -55,15 +59,15 @@ def _compared(section: Section) -> list[str]:
         at = estimate(scores) if (scores := scores_in_distribution(section, group)) else None
         seeds = ", ".join(f"{100 * point:.1f}" for point in at.points) if at else "–"
         rows.append(_row([group.label, cell(at, len(group.runs)), seeds]))
-    head = heading(section, f" over the tested lengths {format_lengths(section.shared_lengths)}")
+    head = heading(section, f" over the tested lengths {format_lengths(section.compared_lengths)}")
     return [head, "", *_head(["variant", "accuracy", "each seed"]), *rows, ""]
 
 
 def heading(section: Section, where: str = "") -> str:
     """What the cells of a table of accuracies are."""
     measure = MEASURES[section.measures[0]].capitalize()
-    fewest, most = section.fewest_seeds, section.most_seeds
-    seeds = seeds_word(most) if fewest == most else f"{fewest} to {seeds_word(most)}"
+    fewest = section.fewest_seeds
+    seeds = seeds_word(fewest, section.most_seeds)
     provisional = f" (provisional: a verdict needs {VERDICT_SEEDS})" if fewest < VERDICT_SEEDS else ""
     return (
         f"{measure} in %{where}, mean ± half-width of the 95 % interval ([low, high] where it ends at 0 or 100), "
@@ -91,8 +95,9 @@ def _headlines(section: Section) -> list[str]:
     if not rows:
         return []
     words = (
-        f"At length {section.compared_at}: the share of what the best blind rule leaves, (accuracy − b) / (1 − b); the "
-        "best seed; seeds with an exact match of 90 % or more, and the exact 95 % interval of that probability in %."
+        f"At length {section.compared_at}: the share of what a variant's best blind rule leaves, "
+        "(accuracy − b) / (1 − b); the best seed; seeds with an exact match of 90 % or more, and the exact 95 % "
+        "interval of that probability in %."
     )
     return [words, "", *_head(["encoding", "normalised", "best seed", "seeds that succeed"]), *rows, ""]
 

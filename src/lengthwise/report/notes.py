@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from lengthwise.evaluation.verdict import NOT_AS_TRAINED
 from lengthwise.report.section import Section
-from lengthwise.report.words import listed
+from lengthwise.report.symmetry import length_note
+from lengthwise.report.words import counted, listed
+from lengthwise.runs import format_lengths
 from lengthwise.runs.lengths import bin_of
 
 EXACT = "exact"
@@ -17,11 +20,32 @@ def length_notes(section: Section) -> list[str]:
     longest = section.longest_shared
     if longest is None:
         return ["No length was tested in every run: nothing is compared."]
+    notes = []
+    trained = set(section.trained_lengths)
+    if left := [n for n in section.lengths if n in trained and n not in section.compared_lengths]:
+        used = format_lengths(section.compared_lengths)
+        notes.append(
+            f"Only some of the runs were tested at the trained {_lengths(left)}: "
+            + (
+                f"means over trained lengths are over {used} alone."
+                if used
+                else "no mean over them is compared."
+            )
+        )
     if more := [length for length in section.lengths if length > longest]:
-        return [
-            f"Only some of the runs were tested at length {listed(more)}; they are compared at {longest}."
-        ]
-    return []
+        notes.append(
+            f"Only some of the runs were tested at {_lengths(more)}; they are compared at {longest}."
+        )
+    return notes
+
+
+def _lengths(lengths: Sequence[int]) -> str:
+    return f"length{'' if len(lengths) == 1 else 's'} {listed(lengths)}"
+
+
+def section_notes(section: Section) -> list[str]:
+    """All that is to be said of what the section shows, its symmetries too."""
+    return [*section.notes, *filter(None, [length_note(section)])]
 
 
 _OVERLAPS_SHOWN = 12
@@ -41,9 +65,8 @@ def overlap_notes(rows: list[dict[str, Any]]) -> list[str]:
         f"{'' if exact else 'at least '}{100 * share:.1f} % at {low if low == high else f'{low}-{high}'}"
         for (low, high), (share, exact) in sorted(found.items())
     ]
-    more = (
-        f" and others at {len(shown) - _OVERLAPS_SHOWN} more lengths" if len(shown) > _OVERLAPS_SHOWN else ""
-    )
+    left = len(shown) - _OVERLAPS_SHOWN
+    more = f" and others at {counted(left, 'more length')}" if left > 0 else ""
     return [
         f"Test inputs that training had seen too, in the run that had seen the most: "
         f"{', '.join(shown[:_OVERLAPS_SHOWN])}{more}."

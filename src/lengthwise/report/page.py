@@ -20,6 +20,7 @@ import lengthwise
 from lengthwise.errors import RunError
 from lengthwise.report import analysis, figures, words
 from lengthwise.report.analysis import Section, estimate, scores_in_distribution
+from lengthwise.report.blind import baseline_lines
 from lengthwise.report.collect import Group
 from lengthwise.report.explorer import explorer
 from lengthwise.report.findings import findings
@@ -27,6 +28,7 @@ from lengthwise.report.reading import Reader
 from lengthwise.report.sparse import COLUMNS, POINTS, sparse
 from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
 from lengthwise.report.study import Part, Studies, parts_of, whole_of
+from lengthwise.report.symmetry import length_note
 from lengthwise.report.training import MOST
 from lengthwise.runs import format_lengths
 from lengthwise.runs.atomic import explain, write_atomic
@@ -126,7 +128,7 @@ def _section(section: Section, number: int, specs: dict[str, Any]) -> dict[str, 
             {**look, "index": index, "label": group.label}
             for index, (look, group) in enumerate(zip(figures.styles(section), section.groups, strict=True))
         ],
-        "baselines": [name for name, _ in figures.baseline_names(section)],
+        "baselines": [name for name, _ in baseline_lines(section)],
         "table": _table(section, {"all": ""}, section.lengths),
         "strata_table": _table(
             section, analysis.STRATA, [n for n in section.lengths if n > section.longest_trained]
@@ -137,10 +139,11 @@ def _section(section: Section, number: int, specs: dict[str, Any]) -> dict[str, 
         "perplexities": _perplexities(section),
         "stratified": any(stratum in analysis.STRATA for _, _, stratum in section.curves),
         "permutation": analysis.permutation_rows(section),
+        "symmetry_note": length_note(section),
         "other_symmetries": _matrix(section),
         "success": _success(section),
         "protocols": section.protocols,
-        "tested": format_lengths(section.shared_lengths),
+        "tested": format_lengths(section.compared_lengths),
         "compared": _compared(section) if section.trained_only else [],
         "crowded": len(section.groups) > MOST_DRAWN,
     }

@@ -12,8 +12,9 @@ import re
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from lengthwise.report.blind import baseline_lines
 from lengthwise.report.comparison import estimate, scores_in_distribution
-from lengthwise.report.figures import baseline_names, styles
+from lengthwise.report.figures import styles
 from lengthwise.report.section import DTYPES, MEASURES, Section
 from lengthwise.report.study import Part
 from lengthwise.report.symmetry import AFTER, BEFORE, permutation_rows
@@ -126,19 +127,18 @@ def _shown(label: str) -> str:
 
 
 def _against_length(section: Section, measure: str) -> Figure:
-    """Mean and interval of each variant, each seed a small point; trained lengths shaded, blind rules grey."""
+    """Mean and interval of each variant, each seed a small point; trained lengths shaded, baselines grey."""
     figure, axes = _new(4.2)
     trained = section.trained_lengths or section.setting.train_lengths
     low, high = min(trained), max(trained)
     spread = 1.02 if low < high else 1.05
     axes.axvspan(low / spread, high * spread, color=_SHADE, alpha=0.22, linewidth=0, label="trained lengths")
     if measure == "token_accuracy":
-        for number, (name, blind) in enumerate(baseline_names(section)):
+        for number, (name, blind) in enumerate(baseline_lines(section)):
             dash = list(_DASHES.values())[1 + number % (len(_DASHES) - 1)]
             values = [100 * value for value in blind.values()]
-            axes.plot(
-                list(blind), values, color=_BASELINE, linestyle=dash, linewidth=1.2, label=f"blind: {name}"
-            )
+            label = _shown(f"baseline: {name}")
+            axes.plot(list(blind), values, color=_BASELINE, linestyle=dash, linewidth=1.2, label=label)
     for group, look in zip(section.groups, _looks(section), strict=True):
         curve = section.curve(group, measure=measure)
         if curve is None:
@@ -212,7 +212,7 @@ def _seeds(section: Section) -> Figure:
     axes.set_yticks(range(len(scored)), [_shown(group.label) for group, _, _ in scored])
     axes.set_ylim(len(scored) - 0.5, -0.5)
     axes.set_xlabel(
-        f"{MEASURES[section.measures[0]]} over the tested lengths {format_lengths(section.shared_lengths)}, %"
+        f"{MEASURES[section.measures[0]]} over the tested lengths {format_lengths(section.compared_lengths)}, %"
     )
     _title(figure, f"{section.setting.title}; each seed, mean and 95 % interval")
     return figure

@@ -14,11 +14,13 @@ from typing import Any
 import yaml
 
 from lengthwise.errors import ConfigError, RunError
+from lengthwise.report.words import counted
 from lengthwise.runs import (
     RunFolder,
     Status,
     completed,
     factors,
+    format_lengths,
     parse_lengths,
     read_starts,
     read_table,
@@ -26,6 +28,7 @@ from lengthwise.runs import (
 )
 from lengthwise.runs.provenance import only_tests
 from lengthwise.runs.tables import LENGTH_KEY
+from lengthwise.runs.tested import TRAINED
 
 UNKNOWN = "unknown"
 _PACKAGES = ("lengthwise", "torch", "pytorch-lightning", "numpy")
@@ -145,15 +148,22 @@ def _read(path: Path, problems: list[Problem]) -> Run | None:
         return None
     if status.state != "done":
         problem(status.state, status.reason or "not finished yet")
-    tables = {}
+    tables, torn = {}, False
     for table, needed in ((folder.length_csv, ("step", *LENGTH_KEY)), (folder.symmetry_csv, ())):
         try:
             tables[table] = _table(table, needed, problem)
         except RunError as error:
             tables[table] = []
+            torn = torn or table == folder.length_csv
             problem("damaged", str(error))
     if status.state == "done" and not folder.length_csv.exists():
         problem("damaged", "length.csv is missing: this run has no test")
+    elif (
+        status.state == "done"
+        and not torn
+        and (lacking := _lacking(status, config, tables[folder.length_csv]))
+    ):
+        problem("damaged", f"length.csv {lacking}")
     try:
         starts = read_starts(folder.provenance_file)
         if not starts:
@@ -167,6 +177,29 @@ def _read(path: Path, problems: list[Problem]) -> Run | None:
     )  # fmt: skip
 
 
+def _lacking(status: Status, config: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    """What ``length.csv`` should hold, by the status and the configuration, and does not; "" if nothing."""
+    recorded = set(status.evaluations.get(TRAINED, ()))
+    found: dict[str, set[int]] = {}
+    for row in rows:
+        if (row["evaluation_id"] or TRAINED) == TRAINED:
+            found.setdefault(row["checkpoint"], set()).add(row["length"])
+    evaluation = config.get("evaluation") or {}
+    asked = recorded & set(parse_lengths(evaluation.get("lengths") or []))
+    expected = {
+        checkpoint: asked
+        for checkpoint in evaluation.get("checkpoints") or ()
+        if any(name.startswith(f"{checkpoint}/") for name in status.results)
+    }
+    lost = {checkpoint: needed - found.get(checkpoint, set()) for checkpoint, needed in expected.items()}
+    said = [f"{format_lengths(lengths)} (checkpoint {name})" for name, lengths in lost.items() if lengths]
+    if rest := recorded - set().union(*found.values(), *lost.values()):
+        said.append(format_lengths(rest))
+    if said:
+        return f"lacks tests that were made, at lengths {' and '.join(said)}: test the run again"
+    return "" if rows else "is empty: this run has no test"
+
+
 _WHOLE = ("step", "length")
 _NUMBERS = (
     *_WHOLE, "n", "n_tokens", "token_accuracy", "exact_match", "loss", "best_blind", "train_overlap", "asked",
@@ -175,7 +208,7 @@ _NUMBERS = (
 
 
 def _table(path: Path, needed: Sequence[str], problem: Callable[[str, str], None]) -> list[dict[str, Any]]:
-    """The rows; a figure that is not finite is left out and said.
+    """The rows; a figure that is not finite, or cannot be, is left out and said.
 
     Raises RunError for a table that is damaged, lacks a column, or has something else where a number belongs.
     """
@@ -183,19 +216,36 @@ def _table(path: Path, needed: Sequence[str], problem: Callable[[str, str], None
     if rows and (missing := [name for name in needed if name not in rows[0]]):
         raise RunError(f"{path} is damaged: there is no column {missing[0]}.")
     columns = [name for name in rows[0] if name in _NUMBERS or name.startswith("baseline_")] if rows else []
-    lost: dict[str, int] = {}
+    lost: dict[str, dict[str, int]] = {}
     for number, row in enumerate(rows, start=2):
         for name in columns:
             value = row[name]
-            if isinstance(value, float) and not math.isfinite(value):
+            if wrong := _wrong(name, value):
                 row[name] = value = None
-                lost[name] = lost.get(name, 0) + 1
+                count = lost.setdefault(wrong, {})
+                count[name] = count.get(name, 0) + 1
             if isinstance(value, str) or (name in _WHOLE and (value is None or value % 1)):
                 raise RunError(f"{path} is damaged: {name} is {value!r:.40} in line {number}.")
-    if lost:
-        said = ", ".join(f"{name} in {count} rows" for name, count in lost.items())
-        problem("not finite", f"{path}: {said}; these figures are left out.")
+    for wrong, counts in lost.items():
+        said = ", ".join(f"{name} in {counted(count, 'row')}" for name, count in counts.items())
+        limits = "" if wrong == NOT_FINITE else " (a share is from 0 to 1, a number of items from 0)"
+        problem(wrong, f"{path}: {said}{limits}; these figures are left out.")
     return rows
+
+
+NOT_FINITE, OUT_OF_RANGE = "not finite", "out of range"
+_COUNTS = ("n", "n_tokens", "asked")
+_SHARES = ("token_accuracy", "exact_match", "best_blind", "train_overlap", "flips")
+
+
+def _wrong(name: str, value: Any) -> str:
+    """What is wrong with a figure; "" if nothing, or it is none."""
+    if not isinstance(value, int | float):
+        return ""
+    if not math.isfinite(value):
+        return NOT_FINITE
+    share = name in _SHARES or name.startswith("baseline_")
+    return OUT_OF_RANGE if (share and not 0 <= value <= 1) or (name in _COUNTS and value < 0) else ""
 
 
 def _config(folder: RunFolder) -> tuple[dict[str, Any], str]:

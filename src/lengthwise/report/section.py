@@ -47,6 +47,7 @@ class SymmetryRow:
     measured: str  # holds, fails, unclear, not measured; "mixed" where seeds disagree
     declared: bool | None
     n: int
+    lengths: tuple[int, ...] = ()  # input symbols of what it was measured on
 
     @property
     def verdict(self) -> str:
@@ -75,13 +76,15 @@ class Section:
     groups: list[Group]
     curves: dict[tuple[str, str, str], Curve]  # (group key, measure, stratum)
     measures: list[str]
-    baselines: dict[str, dict[int, float]]
+    baselines: dict[str, dict[str, dict[int, float]]]  # group key -> name -> length -> accuracy
     flags: dict[str, dict[str, list[int]]]  # group key -> flag -> lengths
     protocols: list[str]
     shared_lengths: list[int]
     """Tested, or found to be not defined, in every run of the section: all that runs are compared on."""
     contrasts: list[Contrast] = field(default_factory=list)
     stated: bool = False
+    unanswered: int = 0
+    """Tests that the study states and that these runs do not answer: they count in Holm's correction."""
     published: list[Beside] = field(default_factory=list)
     """Published figures of the same task and protocol, with ours beside them."""
     successes: list[Success] = field(default_factory=list)
@@ -105,6 +108,11 @@ class Section:
         """Those trained on, without any whose test items are drawn otherwise than in training."""
         other = {n for flags in self.flags.values() for n in flags.get(NOT_AS_TRAINED, [])}
         return sorted(set(self.setting.train_lengths) - other)
+
+    @property
+    def compared_lengths(self) -> list[int]:
+        """The trained lengths that every run was tested at: every mean over trained lengths is over these."""
+        return sorted(set(self.trained_lengths) & set(self.shared_lengths))
 
     @property
     def longest_trained(self) -> int:
@@ -141,6 +149,10 @@ class Section:
     @property
     def fewest_seeds(self) -> int:
         return min((len(group.runs) for group in self.groups), default=0)
+
+    def best_blind(self, group: Group) -> dict[int, float]:
+        """Length -> accuracy of the best blind rule that the group's models are compared with."""
+        return self.baselines.get(group.key, {}).get(BEST_BLIND, {})
 
     def curve(self, group: Group, stratum: str = "all", measure: str | None = None) -> Curve | None:
         return self.curves.get((group.key, measure or self.measures[0], stratum))

@@ -30,7 +30,8 @@ def sparse(section: Section, most: int) -> Section:
 
 def kept_lengths(section: Section, most: int) -> frozenset[int]:
     """About `most` of its lengths: evenly spread, and those that anything is said of."""
-    told = (min(section.trained_lengths, default=0), section.longest_trained, section.longest_shared)
+    told = {min(section.trained_lengths, default=0), section.longest_trained, section.longest_shared}
+    told |= {contrast.at for contrast in section.contrasts}
     lengths = section.lengths
     return frozenset([*spread(lengths, most), *(length for length in lengths if length in told)])
 

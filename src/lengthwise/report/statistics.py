@@ -21,6 +21,11 @@ Tests invert these intervals. A difference is resolved where its interval exclud
 margin stated beforehand where the interval of 90 % lies within it (two one-sided tests; Schuirmann, J. Pharmacokinet.
 Biopharm. 1987). Both kinds are one family for Holm's correction (Scand. J. Statist. 1979). docs/statistics.md says
 more.
+
+All of it takes seeds to scatter evenly. Where few seeds fail and the others succeed, those that were trained may all
+have succeeded: the interval then has no width to cover the failures with, and no test of the mean can know of them.
+The tests measure how far the coverage falls. Hence variants are called alike only from ten seeds that all succeed or
+all fail, and only for seeds like these, with the share of others that there may be (`Contrast.others`).
 """
 
 from __future__ import annotations
@@ -35,6 +40,8 @@ from typing import Any
 import numpy as np
 from scipy import optimize, special, stats
 from statsmodels.stats.multitest import multipletests
+
+from lengthwise.evaluation.verdict import SUCCESS
 
 VERDICT_SEEDS = 10
 """Below this number of seeds a finding is *provisional*."""
@@ -93,6 +100,8 @@ class Contrast:
     alike_within: float | None = None
     p_alike: float | None = None
     p_alike_holm: float | None = None
+    mixed: bool = False
+    """Whether some seeds succeed (`SUCCESS`) and others fail, further apart than the margin."""
 
     @property
     def resolved(self) -> bool:
@@ -101,8 +110,23 @@ class Contrast:
 
     @property
     def alike(self) -> bool:
-        """Whether a and b differ by less than the stated margin."""
+        """Whether a and b differ by less than the stated margin, for seeds that do as these did (see `others`).
+
+        Never from fewer than `VERDICT_SEEDS` seeds, nor where some succeed and others fail: their mean turns on a
+        share of failures that so few seeds do not tell.
+        """
+        return self.close and self.n >= VERDICT_SEEDS and not self.mixed
+
+    @property
+    def close(self) -> bool:
+        """Whether the equivalence test alone, which takes seeds to scatter evenly, says that they are alike."""
         return self.p_alike_holm is not None and self.p_alike_holm < ALPHA
+
+    @property
+    def others(self) -> float:
+        """The largest share of seeds that may do otherwise than all `n` did: Clopper and Pearson's upper limit, 95 %,
+        of none in n."""
+        return 1 - ALPHA ** (1 / self.n)
 
 
 def _item_variance(accuracies: np.ndarray, items: np.ndarray) -> float:
@@ -193,14 +217,16 @@ def paired_contrast(
     )
     half = _half_width(seed_variance, item_variance, n, confidence)
     p = _level(abs(difference), seed_variance, item_variance, n)
-    p_alike = None
+    p_alike, mixed = None, False
     if alike_within is not None:
+        both = np.concatenate([left, right])
+        mixed = bool(both.min() < SUCCESS <= both.max() and np.ptp(both) > alike_within)
         room = alike_within - abs(difference)
         one_sided = _level(abs(room), seed_variance, item_variance, n) / 2
         p_alike = one_sided if room > 0 else 1 - one_sided
     return Contrast(
         *names, difference, difference - half, difference + half, n, correlation, at, p, p, points,
-        alike_within, p_alike, p_alike,
+        alike_within, p_alike, p_alike, mixed,
     )  # fmt: skip
 
 
@@ -220,9 +246,9 @@ def _level(distance: float, seed_variance: float, item_variance: float, seeds: i
     return math.exp(optimize.brentq(excess, math.log(smallest), 0.0))
 
 
-def holm(contrasts: Sequence[Contrast]) -> list[Contrast]:
+def holm(contrasts: Sequence[Contrast], unanswered: int = 0) -> list[Contrast]:
     """The same contrasts with every p corrected for the whole family: all their tests, of differences and of
-    equivalence. Those without a p value stay without."""
+    equivalence, and as many that were stated and are `unanswered`, as p = 1. Those without a p value stay without."""
     tested = [
         (index, name)
         for index, contrast in enumerate(contrasts)
@@ -234,11 +260,11 @@ def holm(contrasts: Sequence[Contrast]) -> list[Contrast]:
         gc.freeze()  # statsmodels collects garbage in every call, which takes longer the more is in memory
         try:
             _, adjusted, *_ = multipletests(
-                [getattr(contrasts[at], name) for at, name in tested], method="holm"
+                [getattr(contrasts[at], name) for at, name in tested] + [1.0] * unanswered, method="holm"
             )
         finally:
             gc.unfreeze()
-        for (index, name), p in zip(tested, adjusted, strict=True):
+        for (index, name), p in zip(tested, adjusted, strict=False):
             found: dict[str, Any] = {f"{name}_holm": float(p)}
             corrected[index] = replace(corrected[index], **found)
     return corrected

@@ -12,6 +12,7 @@ from lengthwise.report.analysis import Section, analyse
 from lengthwise.report.collect import Collection, collect
 from lengthwise.report.reading import Reader
 from lengthwise.sweeps.grid import expand
+from lengthwise.sweeps.record import stated_at_start
 
 ACCURACY, EQUIVARIANCE = "accuracy", "equivariance"
 _SEEDS = ("seed", "init_seed", "data_seed")
@@ -45,6 +46,7 @@ def part_of(
     Raises RunError if there is no run at all, ConfigError for something to show that does not exist.
     """
     study = dict(study or {})
+    study["stated_at_start"] = stated_at_start(outputs, study.get("name"))
     shown = _shown(study)
     collection = collect(outputs, runs=runs, named=named_choices(study), reader=reader)
     sections = analyse(collection, study)

@@ -25,6 +25,7 @@ from lengthwise.report.analysis import (
 )
 from lengthwise.report.collect import Group, Problem
 from lengthwise.report.findings import findings
+from lengthwise.report.notes import section_notes
 from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
 from lengthwise.report.study import Part, Studies, parts_of
 from lengthwise.report.words import fewer_seeds, seeds_word, spread
@@ -67,8 +68,8 @@ def _part(part: Part, console: Console) -> None:
         console.print(Text(section.setting.title, style="bold"))
         if section.measures:
             console.print(_compared(section, console) if section.trained_only else _lengths(section, console))
-            if not section.trained_only and any(stratum in STRATA for _, _, stratum in section.curves):
-                console.print(_strata(section, console))
+            if (beyond := _beyond(section)) and any(stratum in STRATA for _, _, stratum in section.curves):
+                console.print(_strata(section, beyond, console))
         if section.bins:
             console.print(_bins(section, console))
         if section.perplexities:
@@ -77,7 +78,7 @@ def _part(part: Part, console: Console) -> None:
             console.print(_symmetry(section, console))
         for finding in findings(section):
             console.print(Text.assemble(("• ", "dim"), (f"{finding.about}: ", "bold"), finding.text))
-        for note in section.notes:
+        for note in section_notes(section):
             console.print(Text(f"• {note}", style="dim"))
         if 0 < section.fewest_seeds < VERDICT_SEEDS:
             seeds = seeds_word(section.fewest_seeds)
@@ -104,7 +105,9 @@ def _lengths(section: Section, console: Console) -> Table:
     interval = "its 95 % interval as ± half-width, or [low, high] where it ends at 0 or 100"
     table = _table(f"{measure} in %, mean over seeds; {interval}", console)
     table.add_column("encoding", no_wrap=True)
-    table.add_column(f"trained ({format_lengths(section.trained_lengths)})", justify="right")
+    table.add_column(
+        f"trained ({format_lengths(section.compared_lengths) or 'none shared'})", justify="right"
+    )
     others = [length for length in section.lengths if length not in section.trained_lengths]
     for length in others:
         table.add_column(str(length), justify="right")
@@ -121,7 +124,7 @@ def _compared(section: Section, console: Console) -> Table:
     """Over the trained lengths, where nothing longer was tested."""
     measure = MEASURES[section.measures[0]].capitalize()
     table = _table(
-        f"{measure} in % over the tested lengths {format_lengths(section.shared_lengths)}", console
+        f"{measure} in % over the tested lengths {format_lengths(section.compared_lengths)}", console
     )
     table.add_column("variant", no_wrap=True)
     for name in ("mean", "95 % interval", "each seed", "n"):
@@ -138,9 +141,13 @@ def _compared(section: Section, console: Console) -> Table:
     return table
 
 
-def _strata(section: Section, console: Console) -> Table:
+def _beyond(section: Section) -> list[int]:
+    """The longest of the compared lengths beyond training."""
     lengths = section.shared_lengths if section.longest_shared else section.lengths
-    beyond = [n for n in lengths if n > section.longest_trained][-_STRATA_LENGTHS:]
+    return [n for n in lengths if n > section.longest_trained][-_STRATA_LENGTHS:]
+
+
+def _strata(section: Section, beyond: Sequence[int], console: Console) -> Table:
     table = _table("The same by where the evidence lies: inside | outside the trained positions", console)
     table.add_column("encoding", no_wrap=True)
     for length in beyond:

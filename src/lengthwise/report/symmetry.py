@@ -7,6 +7,8 @@ from typing import Any
 from lengthwise.evaluation.verdict import MEASURED_BY, judge
 from lengthwise.report.collect import Group
 from lengthwise.report.section import Section, SymmetryRow
+from lengthwise.report.words import listed
+from lengthwise.runs import format_lengths
 
 ACTIONS = {
     "adjacent_swap": "two neighbours swapped",
@@ -50,9 +52,20 @@ def symmetry_rows(rows: list[dict[str, Any]], groups: list[Group]) -> list[Symme
                         SymmetryRow(
                             group, action, quantity, _means(part, "error_mean"), _means(part, "difference_mean"),
                             max(flips, default=None), measured, _declared(group, action), len(after),
+                            tuple(sorted({int(row["length"]) for row in part if "length" in row})),
                         )
                     )  # fmt: skip
     return found
+
+
+def length_note(section: Section) -> str:
+    """What is to be said where errors were not all measured at one length: they are not alike; "" otherwise."""
+    measured = {length for row in section.symmetry for length in row.lengths}
+    if len(measured) < 2:
+        return ""
+    joined = list(dict.fromkeys(row.group.label for row in section.symmetry if len(row.lengths) > 1))
+    mean = f"; the means of {listed(joined)} join several" if joined else ""
+    return f"Symmetry errors were measured at different lengths ({format_lengths(measured)}){mean}: compare with care."
 
 
 def _moment(row: dict[str, Any], last_step: float) -> str:

@@ -60,13 +60,13 @@ def _about(section: Section) -> dict[str, Any]:
 
 
 def _accuracies(section: Section) -> Iterator[dict[str, Any]]:
-    labels = {group.key: group.label for group in section.groups}
+    groups = {group.key: group for group in section.groups}
     for curves in (section.curves, section.bins):
         for (key, measure, stratum), curve in curves.items():
             for length, at in curve.estimates.items():
-                blind = blind_at(section, length, measure) if stratum == "all" else None
+                blind = blind_at(section, groups[key], length, measure) if stratum == "all" else None
                 yield {
-                    "variant": labels[key], "measure": measure, "stratum": stratum, "length": length,
+                    "variant": groups[key].label, "measure": measure, "stratum": stratum, "length": length,
                     **_estimate(at), "items": curve.items[length], "best_blind": blind,
                     "normalised": normalised(at.mean, blind),
                 }  # fmt: skip

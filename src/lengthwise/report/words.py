@@ -48,8 +48,14 @@ def listed(words: Iterable[Any]) -> str:
     return " and ".join(filter(None, [", ".join(items[:-1]), items[-1]])) if items else ""
 
 
-def seeds_word(n: int) -> str:
-    return f"{n} seed" if n == 1 else f"{n} seeds"
+def counted(n: int, what: str) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def seeds_word(n: int, most: int | None = None) -> str:
+    """``3 seeds``, or ``3 to 15 seeds``."""
+    return counted(n, "seed") if most in (None, n) else f"{n} to {most} seeds"
 
 
 def p_word(p: float) -> str:
@@ -66,20 +72,32 @@ def margin(value: float) -> str:
     return f"±{100 * value:g}{NBSP}points"
 
 
+_MIXED = "some seeds succeed and others fail"
+
+
 def verdict(contrast: Contrast) -> str:
-    """``higher``, ``lower``, ``alike within ±2 points`` or ``not resolved with 3 seeds``; *provisional* below ten."""
+    """``higher``, ``lower``, ``alike within ±2 points for seeds like these`` or ``not resolved with 3 seeds``;
+    *provisional* below ten."""
     said = []
     if contrast.resolved:
         said.append("higher" if contrast.difference > 0 else "lower")
     if contrast.alike and contrast.alike_within is not None:
-        said.append(f"alike within {margin(contrast.alike_within)}")
-    text = ", yet ".join(said) or f"not resolved with {seeds_word(contrast.n)}"
+        said.append(f"alike within {margin(contrast.alike_within)} for seeds like these")
+    why = f": {_MIXED}" if contrast.close and contrast.mixed else f" with {seeds_word(contrast.n)}"
+    text = ", yet ".join(said) or f"not resolved{why}"
     return f"{text}, provisional" if contrast.n < VERDICT_SEEDS else text
 
 
 def share(value: float) -> str:
     """A normalised accuracy: ``0.87``, ``−0.02``."""
     return f"{value:.2f}".replace("-", "−")
+
+
+def _why_not_alike(contrast: Contrast) -> str:
+    """What keeps two variants from being called alike although their means are close."""
+    if not contrast.close:
+        return ""
+    return f" ({_MIXED})" if contrast.mixed else f" (that takes {VERDICT_SEEDS} seeds)"
 
 
 def sentence(contrast: Contrast) -> str:
@@ -94,12 +112,14 @@ def sentence(contrast: Contrast) -> str:
     if contrast.resolved:
         said.append(f"{a} is {'above' if contrast.difference > 0 else 'below'} {b}")
     if contrast.alike:
-        said.append(f"{'' if said else f'{a} and {b} are '}alike within {within}")
+        said.append(f"{'' if said else f'{a} and {b} are '}alike within {within} for seeds like these")
     text = ", yet ".join(said) or f"{a} − {b} is not resolved with {seeds_word(contrast.n)}"
     if within and not said:
-        text += f", nor that they are alike within {within}"
+        text += f", nor that they are alike within {within}{_why_not_alike(contrast)}"
     r = "" if contrast.correlation is None else f", r = {contrast.correlation:.2f}".replace("-", "−")
     alike = "" if contrast.p_alike_holm is None else f", alike {p_word(contrast.p_alike_holm)}"
+    if contrast.alike:
+        alike += f"; up to {100 * contrast.others:.0f}{NBSP}% of seeds may do otherwise"
     basis = f"({contrast.n} paired seeds{r}, Holm-corrected {p_word(contrast.p_holm)}{alike})"
     state = ", provisional" if contrast.n < VERDICT_SEEDS else ""
     return f"{where}{text}: {size} {basis}{state}."

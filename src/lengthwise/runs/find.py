@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lengthwise.errors import RunError
 from lengthwise.runs.atomic import explain
-from lengthwise.runs.folder import RunFolder
+from lengthwise.runs.folder import RunFolder, not_a_run
 from lengthwise.runs.identity import scientific
 from lengthwise.runs.naming import factors
 from lengthwise.runs.tables import read_table
@@ -109,7 +109,7 @@ def load_lengths(outputs: str | os.PathLike[str] = "outputs") -> pd.DataFrame:
 def _problem(folder: RunFolder) -> str | None:
     try:
         if not folder.exists:
-            return f"{folder.path} is not a run folder: it has neither config.yaml nor status.json."
+            return not_a_run(folder.path)
         folder.status()
         scientific(folder.read_config())
     except Exception as error:  # whatever is wrong with it, the others must be shown

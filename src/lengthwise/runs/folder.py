@@ -6,6 +6,7 @@ A start goes: ``create``, ``claim``, perhaps ``clear``, ``write_config``, then t
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import tempfile
@@ -104,7 +105,7 @@ class RunFolder:
         if not os.path.isdir(folder.path):
             raise RunError(f"there is no run folder {path}.")
         if not folder.exists:
-            raise RunError(f"{path} is not a run folder: it has neither config.yaml nor status.json.")
+            raise RunError(not_a_run(folder.path))
         return folder
 
     def claim(self) -> Claim:
@@ -180,6 +181,13 @@ class RunFolder:
     def ending(self, status: Status) -> contextlib.AbstractContextManager[Status]:
         """See `ending`."""
         return ending(self.status_file, status)
+
+
+def not_a_run(path: Path) -> str:
+    """Why no run is seen in this folder."""
+    if not os.access(path, os.R_OK | os.X_OK):
+        return f"cannot read {path}: {explain(PermissionError(errno.EACCES, os.strerror(errno.EACCES)))}."
+    return f"{path} is not a run folder: it has neither config.yaml nor status.json."
 
 
 def _plain(value: Any) -> Any:

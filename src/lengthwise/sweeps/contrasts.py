@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lengthwise.errors import ConfigError
@@ -15,20 +15,23 @@ class Stated:
 
     at_length:    where they are compared; None = the longest length that all runs were tested at.
     alike_within: also ask whether they are alike, within this difference in accuracy: 0.02 is 2 points.
+    at_start:     whether the study stated this very comparison when its first sweep started, before there were runs;
+                  None where nobody recorded that.
     """
 
     a: str
     b: str
     at_length: int | None = None
     alike_within: float | None = None
+    at_start: bool | None = field(default=None, compare=False)
 
 
-_KEYS = tuple(field.name for field in fields(Stated))
+_KEYS = ("a", "b", "at_length", "alike_within")
 _EXAMPLE = "contrasts: [{a: rotary, b: alibi, at_length: 100, alike_within: 0.02}]"
 
 
 def stated_contrasts(study: Mapping[str, Any]) -> list[Stated]:
-    """The ``contrasts`` of a study; none where it states none.
+    """The ``contrasts`` of a study; none where it states none. ``stated_at_start``: those on record when it started.
 
     Raises ConfigError for what is no comparison, naming the entry and what would work.
     """
@@ -47,7 +50,11 @@ def stated_contrasts(study: Mapping[str, Any]) -> list[Stated]:
             raise ConfigError(f"{where} compares the same as {found[question]}: state each comparison once")
         found[question] = where
         stated.append(contrast)
-    return stated
+    before = study.get("stated_at_start")
+    if before is None:
+        return stated
+    known = stated_contrasts({"contrasts": before})
+    return [replace(contrast, at_start=contrast in known) for contrast in stated]
 
 
 def _stated(one: Any, where: str) -> Stated:

@@ -68,6 +68,8 @@ class Record:
     command: list[str] = field(default_factory=list)
     illegal: list[dict[str, Any]] = field(default_factory=list)
     created: str = field(default_factory=now)
+    contrasts: list[dict[str, Any]] | None = None
+    """What the study stated when the sweep first started; None where that is not known, or a run was there before."""
 
     @property
     def folder(self) -> Path:
@@ -78,6 +80,7 @@ class Record:
         """Replace the file.  Raises RunError where it cannot be written."""
         about = {"format": FORMAT, "id": self.name, "study": self.study, "command": self.command}
         about |= {"created": self.created, "updated": now(), "illegal": self.illegal}
+        about |= {"contrasts": self.contrasts}
         cells = [entry.to_dict() for entry in entries]
         write_atomic(self.path, json.dumps({**about, "cells": cells}, indent=1).encode() + b"\n")
 
@@ -99,6 +102,7 @@ class Record:
             ) from error
         if (earlier := read(path)) is not None:
             record.created = earlier.get("created") or record.created
+            record.contrasts = earlier.get("contrasts")  # what is stated now was not stated then
         return record
 
 
@@ -151,3 +155,11 @@ def runs_of_study(outputs: str | Path, study: str) -> list[str]:
     if not runs:
         raise RunError(f"study={study} has not been run under {outputs}: python train.py study={study}")
     return list(dict.fromkeys(runs))
+
+
+def stated_at_start(outputs: str | Path, study: str | None) -> list[dict[str, Any]] | None:
+    """The contrasts of `study` when its first sweep under `outputs` started; None where that is not on record."""
+    own = [content for content in records(outputs) if study and content.get("study") == study]
+    first = min(own, key=lambda content: str(content.get("created") or ""), default={})
+    contrasts = first.get("contrasts")
+    return contrasts if isinstance(contrasts, list) else None

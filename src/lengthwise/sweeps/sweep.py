@@ -65,7 +65,11 @@ class Sweep:
     def record(self) -> Record:
         """On disk; made when it is first asked for.  Raises RunError where it cannot be written."""
         if self._record is None:
+            # Where a run was there before, its result could be seen before anything was stated.
+            new = all(entry.plan == "again" or not entry.cell.folder.exists for entry in self.entries)
+            contrasts = self.entries[0].cell.config["study"].get("contrasts") or []
             about = {"study": self.study, "command": self.command, "illegal": self.illegal}
+            about |= {"contrasts": contrasts if new else None}
             self._record = Record.open(self.outputs, self.name, **about)
         return self._record
 

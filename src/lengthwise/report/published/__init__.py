@@ -22,8 +22,13 @@ MARKS = {"P": "read in the source", "Rw": "recomputed from results that the auth
 OVER = ("mean", "best", "as reported")
 """What a figure is over the runs behind it."""
 ACCURACIES = ("exact_match", "token_accuracy")
-SETUP = ("layers", "heads", "width", "dropout", "lr", "weight_decay", "batch_size", "steps", "positions")
-"""What is said of how a model was built and trained, in the words of our options."""
+SETUP = (
+    "layers", "heads", "width", "norm", "activation", "dropout", "optimizer", "lr", "schedule", "weight_decay",
+    "batch_size", "steps", "positions",
+)  # fmt: skip
+"""What may be said of how a model was built and trained, in the words of our options."""
+NOT_COMPARED = ("attention", "readout", "MLP ratio", "precision")
+"""What no publication's table says in such words, so that nothing is said of it beside ours."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -46,7 +51,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Row:
-    """One model's figures. `pe`: our encoding of the same kind; `setup`: its model and training, where said."""
+    """One model's figures. `pe`: our encoding of the same kind; `setup`: its model and training, where said.
+
+    In the file a row adds to the table's `setup`, or has none of it (null).
+    """
 
     encoding: str
     pe: str | None
@@ -193,7 +201,7 @@ def _table(paper: Mapping[str, Any], given: Mapping[str, Any]) -> Table:
 
 def _row(given: Mapping[str, Any], shared: Mapping[str, Any], percent: bool) -> Row:
     _only(given, {"encoding", "pe", "setup", "figures", "note"})
-    own = given.get("setup")
+    own = given.get("setup", {})
     setup = {**shared, **own} if own is not None else {}
     _only(setup, set(SETUP))
     figures = tuple(_figure(str(tested), value, percent) for tested, value in given["figures"].items())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from lengthwise.report.published import MARKS, Table, published
+from lengthwise.report.published import MARKS, NOT_COMPARED, Table, published
+from lengthwise.report.words import listed
 from lengthwise.runs import format_lengths
 
 _HEAD = """# Published figures
@@ -12,8 +13,9 @@ _HEAD = """# Published figures
 Made by `python -m lengthwise.report.published > docs/published.md` from the files in `src/lengthwise/report/published`.
 These are other people's results, with the protocol behind them. `report.py` shows a table beside yours where your runs
 have its task with the same options, the same shape of model, the same trained and tested lengths and the same measure.
-What else differs, such as the size of the model or the number of steps, is said row by row. Where a table is *beside
-nothing*, no run here can be compared with it.
+What else differs, such as the size of the model or the number of steps, is said row by row as far as it is in the last
+column; {not_compared} are not compared. Where a table is *beside nothing*, no run here
+can be compared with it.
 
 Only figures whose source has been seen are here:
 """
@@ -21,7 +23,10 @@ Only figures whose source has been seen are here:
 
 def markdown() -> str:
     """The page."""
-    lines = [_HEAD, *(f"- **{mark}**: {words}." for mark, words in MARKS.items())]
+    lines = [
+        _HEAD.format(not_compared=listed(NOT_COMPARED)),
+        *(f"- **{mark}**: {words}." for mark, words in MARKS.items()),
+    ]
     paper = None
     for table in published():
         if table.paper != paper:

@@ -1,6 +1,7 @@
 """Published tables beside our runs: only where task, options, shape of the model, lengths and measure are the same.
 
-What may differ, such as the size of the model or the number of steps, is said row by row.
+What may differ, such as the size of the model or the number of steps, is said row by row as far as the publication
+says it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from lengthwise.report.collect import Group
 from lengthwise.report.comparison import estimate, scores_over
-from lengthwise.report.published import Beside, Figure, Match, Ours, Reference, Row, Table, published
+from lengthwise.report.published import SETUP, Beside, Figure, Match, Ours, Reference, Row, Table, published
 from lengthwise.report.section import Section
 from lengthwise.report.statistics import Estimate
 from lengthwise.report.words import listed
@@ -32,6 +33,7 @@ _OURS = {
     "batch_size": ("data", "batch_size"),
     "steps": ("trainer", "max_steps"),
 }
+_SLOTS = ("norm", "activation", "optimizer", "schedule")
 
 
 def beside(section: Section, configs: Configs, tables: Sequence[Table] | None = None) -> list[Beside]:
@@ -97,8 +99,11 @@ def _differs(table: Table, row: Row, groups: Sequence[Group], configs: Configs) 
     alike = [group for group in groups if group.encoding == row.pe]
     said = [] if alike or row.pe is None else ["no run here has this encoding"]
     chosen = alike or groups
+    unsaid = [name for name in SETUP if name not in row.setup and (name, row.pe) != ("positions", "none")]
     if not row.setup:
         said.append("its model and training are not said with it")
+    elif unsaid:
+        said.append(f"not said: {', '.join(name.replace('_', ' ') for name in unsaid)}")
     for name, theirs in row.setup.items():
         ours = sorted({_value(configs[group.key], name) for group in chosen})
         if ours != [_text(theirs)]:
@@ -112,6 +117,8 @@ def _differs(table: Table, row: Row, groups: Sequence[Group], configs: Configs) 
 def _value(config: Mapping[str, Any], name: str) -> str:
     if name == "positions":
         return component_name(config.get("positions") or "sequential")
+    if name in _SLOTS:
+        return component_name(config.get(name))
     part, key = _OURS[name]
     return _text((config.get(part) or {}).get(key))
 

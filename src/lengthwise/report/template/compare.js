@@ -102,7 +102,7 @@
     if ((setting.measures[measure] || measure) === "token_accuracy") {
       setting.baselines.forEach((baseline, n) => traces.push({
         x: baseline.at, y: baseline.values, mode: "lines", line: { color: Look.colour("@baseline"), width: 1.5, dash: ["dash", "dot", "longdash", "dashdot"][n % 4] },
-        text: baseline.at.map((length, k) => `blind baseline (${plain(baseline.name)})<br>length ${length}: ${percent(baseline.values[k])}`), hovertemplate: "%{text}<extra></extra>", meta: { baseline: baseline.name },
+        text: baseline.at.map((length, k) => `baseline: ${plain(baseline.name)}<br>length ${length}: ${percent(baseline.values[k])}`), hovertemplate: "%{text}<extra></extra>", meta: { baseline: baseline.name },
       }));
     }
     if (detail && yes("bands")) {
@@ -160,8 +160,10 @@
   if (measures.length) Explorer.view(["measure", "colour", "facet", "axis", "seeds", "bands"], () => {
     const measure = Address.get("measure")[0], items = shown.variants.filter((variant) => curveOf(variant, measure)), left = shown.variants.length - items.length;
     const bounds = boundsOf(items, measure), panels = panelsOf(items), crowded = panels.filter((panel) => panel.items.length > DETAIL).length;
+    const against = `${measure === "loss" ? "Loss" : "Accuracy"} against length`;
+    $("compare-title").textContent = `Compare: ${against.toLowerCase()}`;
     legend("compare-legend", variants.filter((variant) => curveOf(variant, measure)));
-    compareBoard(panels, (panel, small, narrow) => compareFigure(panel, small, narrow, bounds), "Accuracy against length");
+    compareBoard(panels, (panel, small, narrow) => compareFigure(panel, small, narrow, bounds), against);
     $("compare-note").textContent = [
       !items.length && "No variant with such a measure passes the filters.",
       crowded && `Means only where a panel has more than ${DETAIL} lines${panels.length > 1 ? ` (${plural(crowded, "panel")})` : ""}: filter, or choose a facet, to see seeds and bands.`,

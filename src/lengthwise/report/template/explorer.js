@@ -161,6 +161,11 @@ const Explorer = (() => {
       said.textContent = "Copy it from here:";
     }
   });
+  // What is folded up would not be in print.
+  let folded = [];
+  window.addEventListener("beforeprint", () => { folded = [...document.querySelectorAll("details:not([open])")]; for (const one of folded) one.open = true; });
+  window.addEventListener("afterprint", () => { for (const one of folded) one.open = false; folded = []; });
+
   const narrow = window.matchMedia("(max-width: 900px)");
   const fold = () => { $("filters").open = !narrow.matches; };
   narrow.addEventListener("change", fold);
@@ -170,15 +175,15 @@ const Explorer = (() => {
   const percent = (value) => `${(100 * value).toFixed(1)} %`;
   const error = (value) => value === null || value === undefined ? "–" : value === 0 ? "0" : value >= 1e-3 && value < 100 ? String(Number(value.toPrecision(2))) : value.toExponential(1).replace("e+", "e");
 
-  /** The colour, dash and mark of each value of `factor`; grey is for no encoding and for what is not known. */
+  /** The colour, dash and mark of each value of `factor`; grey is for no encoding and for what is not known. Of one colour each has another dash. */
   function styleOf(factor) {
     const grey = (at) => at < 0 || factor.words[at] === NOT_SET || (factor.name === "pe" && factor.words[at] === "none") || (factor === byLabel && /^none\b/.test(factor.words[at]));
-    let coloured = 0;
-    const numbers = factor.words.map((_, at) => grey(at) ? -1 : coloured++);
+    let coloured = 0, greys = 0;
+    const numbers = factor.words.map((_, at) => grey(at) ? greys++ : coloured++);
     return (at) => {
-      const n = at < 0 ? -1 : numbers[at], count = factor.words.length;
-      const dash = factor.ordered || n < 0 ? "solid" : Look.DASHES[Math.floor(n / Look.COLOURS) % Look.DASHES.length];
-      return { colour: n < 0 ? Look.colour("@0") : factor.ordered ? Look.ramp("ordered", n / Math.max(coloured - 1, 1)) : Look.colour(`@${1 + (n % Look.COLOURS)}`),
+      const n = at < 0 ? 0 : numbers[at], count = factor.words.length, isGrey = grey(at);
+      const dash = factor.ordered ? "solid" : Look.DASHES[Math.floor(n / (isGrey ? 1 : Look.COLOURS)) % Look.DASHES.length];
+      return { colour: isGrey ? Look.colour("@0") : factor.ordered ? Look.ramp("ordered", n / Math.max(coloured - 1, 1)) : Look.colour(`@${1 + (n % Look.COLOURS)}`),
                dash, symbol: Look.SYMBOLS[Math.max(at, 0) % Look.SYMBOLS.length], text: at < 0 ? "unknown" : factor.words[at], count };
     };
   }

@@ -52,7 +52,7 @@
     return setting ? run.figures[setting.measures[measure]] || run.figures[Object.keys(run.figures)[0]] || null : null;
   }
   const measured = runs.some((run) => Object.keys(run.figures).length), errors = runs.some((run) => run.error !== null);
-  const choices = factors.map((factor) => ({
+  const choices = factors.filter((factor) => factor.key !== "steps").map((factor) => ({
     key: factor.key, head: factor.name, num: factor.values.some((value) => typeof value === "number"), value: (run) => { const at = factor.of(run); return at < 0 ? null : factor.values[at]; },
     cell: (run) => { const at = factor.of(run), value = at < 0 ? null : factor.values[at]; return make("td", { class: typeof value === "number" ? "num" : null }, make("bdi", {}, at < 0 ? NOT_SET : factor.words[at])); },
   }));
@@ -64,7 +64,7 @@
     ...(measured ? [
       { key: "trained", head: "trained, %", num: true, best: true, value: figure(0), cell: (run) => make("td", { class: "num" }, number(figure(0)(run))) },
       { key: "longest", head: known ? `at ${known}, %` : "at longest, %", num: true, best: true, value: figure(1), cell: (run) => make("td", { class: "num" }, number(figure(1)(run))) },
-      { key: "reach", head: "reach", num: true, best: true, value: figure(2), cell: (run) => make("td", { class: "num" }, figure(2)(run) === null ? "–" : String(figure(2)(run))) },
+      { key: "reach", head: "reach", num: true, best: true, value: figure(2), cell: (run) => make("td", { class: "num" }, figure(2)(run) === null ? "–" : `${figure(3)(run) ? "≥ " : ""}${figure(2)(run)}`) },
     ] : []),
     ...(errors ? [{ key: "error", head: "equiv. error", num: true, value: (run) => run.error, cell: (run) => make("td", { class: "num" }, error(run.error)) }] : []),
     { key: "steps", head: "steps", num: true, value: (run) => run.steps, cell: (run) => make("td", { class: "num" }, run.steps === null ? "–" : run.steps === run.of || run.of === null ? String(run.steps) : `${run.steps} of ${run.of}`) },
