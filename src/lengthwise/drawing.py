@@ -76,7 +76,7 @@ def _png(figure: Any) -> bytes:
 
 
 def _attention(config: dict[str, Any], task: Task, layout: Layout, model: Transformer) -> dict[str, Any]:
-    """One figure a sequence: a row a layer, a column a head; brighter is more weight, black none."""
+    """One figure a sequence: a row a layer, a column a head; brighter is more weight, up to the figure's largest."""
     figures = {}
     for length in drawn_lengths(config):
         examples = test_items(task, length, INPUTS)
@@ -99,10 +99,12 @@ def _attention(config: dict[str, Any], task: Task, layout: Layout, model: Transf
 
 
 def drawn_lengths(config: dict[str, Any]) -> list[int]:
-    """The longest trained and the longest tested length with room for it, or the shortest where there is none."""
-    lengths = [config["data"]["lengths"], config["evaluation"]["lengths"]]
-    fitting = [[n for n in some if n <= LONGEST] for some in lengths]
-    return sorted({max(some) for some in fitting if some}) or [min(config["data"]["lengths"])]
+    """The longest trained and the longest tested beyond it, of those with room; where there is none the shortest
+    trained."""
+    trained, tested = config["data"]["lengths"], config["evaluation"]["lengths"]
+    inside = [n for n in trained if n <= LONGEST]
+    beyond = [n for n in tested if max(trained) < n <= LONGEST]
+    return [max(some) for some in (inside, beyond) if some] or [min(trained)]
 
 
 def _symbols(layout: Layout, side: Any, index: int) -> list[str]:
@@ -115,13 +117,14 @@ def _grid(layers: Sequence[Tensor], symbols: Sequence[Sequence[str]], title: str
 
     queries, keys = symbols
     heads = max(layer.shape[0] for layer in layers)
+    most = max(float(layer.max()) for layer in layers)  # spread evenly over many keys, no weight comes near 1
     figure = Figure(figsize=(1.0 + 2.6 * heads, 1.0 + 2.7 * len(layers)), layout="constrained")
     figure.suptitle(title)
     axes = figure.subplots(len(layers), heads, squeeze=False)
     for number, (row, layer) in enumerate(zip(axes, layers, strict=True), start=1):
         row[0].set_ylabel(f"layer {number}\nquery", fontsize=8)
         for head, (axis, weights) in enumerate(zip(row, layer, strict=False), start=1):
-            image = axis.imshow(weights[: len(queries), : len(keys)].numpy(), vmin=0, vmax=1, cmap="magma")
+            image = axis.imshow(weights[: len(queries), : len(keys)].numpy(), vmin=0, vmax=most, cmap="magma")
             axis.set_title(f"head {head}", fontsize=8)
             axis.set_xlabel("key", fontsize=7)
             if len(keys) <= NAMED:

@@ -14,7 +14,7 @@ from lengthwise.report.collect import collect
 from lengthwise.report.comparison import headlines, normalised
 from lengthwise.report.findings import findings
 from lengthwise.report.page import environment
-from lengthwise.report.words import sentence
+from lengthwise.report.words import sentence, stated_when
 from lengthwise.sweeps.contrasts import Stated, stated_contrasts
 from lengthwise.tasks.contract import BLIND, WINDOW
 from support.html_page import Page
@@ -154,7 +154,7 @@ def test_every_comparison_is_a_sentence_in_the_summary(outputs, tmp_path, study)
         assert section.contrasts
         for contrast in section.contrasts:
             assert f"- {sentence(contrast)}" in text
-    assert ("stated before the runs" in text) == bool(study)
+    assert ("stated in the study" in text) == bool(study)
     assert ("exploratory" in text) != bool(study)
 
 
@@ -211,3 +211,21 @@ def test_no_better_than_blind_is_said_as_far_as_the_test_tells(tmp_path, accurac
     blind = [finding.text for finding in findings(section) if finding.about == "No better than blind"]
     assert len(blind) == (said is not None)
     assert said is None or said in blind[0]
+
+
+def test_what_was_stated_later_is_told_apart(tmp_path):
+    """By the record that the study's first sweep left; without one nothing is claimed."""
+    for encoding in ("rotary", "t5", "learned"):
+        for seed in range(3):
+            write_run(tmp_path, encoding, seed)
+    first, second = {"a": "rotary", "b": "t5"}, {"a": "rotary", "b": "learned"}
+    for start, claims, later in (
+        (None, "stated in the study", 0),
+        ([first, second], "stated before the runs", 0),
+        ([first], "stated in the study", 1),
+    ):
+        study = {"contrasts": [first, second], "stated_at_start": start}
+        (section,) = analyse(collect(tmp_path), study)
+        sentences = [sentence(contrast) for contrast in section.contrasts]
+        assert sum("added or changed after the runs began" in text for text in sentences) == later
+        assert stated_when(section.contrasts) == claims

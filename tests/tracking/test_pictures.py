@@ -105,7 +105,7 @@ def test_an_encoder_decoder_has_three_kinds_of_maps() -> None:
     with torch.no_grad():
         figures = _attention(config, task, layout, model.eval())
     longest = max(config["data"]["lengths"])
-    assert drawn_lengths(config) == sorted({longest, 4})  # 100 is too long to be seen
+    assert drawn_lengths(config) == [longest]  # 4 is within, 100 too long to be seen
     kinds = {name.partition("-n")[0] for name in figures}
     assert kinds == {"attention", "attention-cross", "attention-source"}
     reads, writes = (

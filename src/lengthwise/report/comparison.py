@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lengthwise.evaluation.verdict import SUCCESS
@@ -117,7 +117,7 @@ def _stated_pair(section: Section, contrast: Stated) -> list[Contrast]:
         section.notes.append(
             f"{a.label} and {b.label}, which the study contrasts, share no {'seed' if tested else 'test'} {where}."
         )
-    return pairs
+    return [replace(pair, at_start=contrast.at_start) for pair in pairs]
 
 
 def _paired(

@@ -12,7 +12,7 @@ from lengthwise.report.notes import section_notes
 from lengthwise.report.section import DTYPES, Section
 from lengthwise.report.study import Part
 from lengthwise.report.symmetry import AFTER, BEFORE, permutation_rows
-from lengthwise.report.words import bracket, p_word, seeds_word, signed, verdict
+from lengthwise.report.words import bracket, p_word, seeds_word, signed, stated_when, verdict
 from lengthwise.runs import format_lengths
 
 _MOST_LENGTHS = 8
@@ -97,14 +97,19 @@ def _compared(section: Section, title: str) -> str:
 def _contrasts(section: Section, title: str) -> str:
     rows = [
         [
-            f"{c.a} − {c.b}", "trained" if c.at is None else str(c.at),
+            f"{c.a} − {c.b}" + (" (added later)" if c.at_start is False else ""),
+            "trained" if c.at is None else str(c.at),
             f"{signed(c.difference)}{bracket(c.low, c.high)}", str(c.n),
             "–" if c.p_holm is None else p_word(c.p_holm).removeprefix("p = ").removeprefix("p "),
             verdict(c),
         ]
         for c in section.contrasts
     ]  # fmt: skip
-    how = "stated before the runs" if section.stated else "exploratory: the reference was picked afterwards"
+    how = (
+        stated_when(section.contrasts)
+        if section.stated
+        else "exploratory: the reference was picked afterwards"
+    )
     caption = (
         f"{title}. Differences in points with their 95 % intervals, paired over n seeds ({how}); p corrected by "
         "Holm's method."

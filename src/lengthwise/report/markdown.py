@@ -13,7 +13,7 @@ from lengthwise.report.section import DTYPES, MEASURES, Section
 from lengthwise.report.statistics import VERDICT_SEEDS, Estimate
 from lengthwise.report.study import Part
 from lengthwise.report.symmetry import AFTER, BEFORE, permutation_rows
-from lengthwise.report.words import bracket, fewer_seeds, seeds_word, sentence, share, spread
+from lengthwise.report.words import bracket, fewer_seeds, seeds_word, sentence, share, spread, stated_when
 from lengthwise.runs import format_lengths
 
 
@@ -105,7 +105,11 @@ def _headlines(section: Section) -> list[str]:
 def _contrasts(section: Section) -> list[str]:
     if not section.contrasts:
         return []
-    how = "stated before the runs" if section.stated else "picked after seeing the results, hence exploratory"
+    how = (
+        stated_when(section.contrasts)
+        if section.stated
+        else "picked after seeing the results, hence exploratory"
+    )
     return [
         f"Paired over seeds, {how}:",
         "",

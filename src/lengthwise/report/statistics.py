@@ -102,6 +102,8 @@ class Contrast:
     p_alike_holm: float | None = None
     mixed: bool = False
     """Whether some seeds succeed (`SUCCESS`) and others fail, further apart than the margin."""
+    at_start: bool | None = None
+    """Of a stated one, see `Stated.at_start`."""
 
     @property
     def resolved(self) -> bool:

@@ -20,7 +20,7 @@ ACCURACY_COLUMNS = (
 )  # fmt: skip
 CONTRAST_COLUMNS = (
     "task", "trained", "a", "b", "length", "difference", "low", "high", "n", "correlation", "p", "p_holm",
-    "alike_within", "p_alike", "p_alike_holm", "stated", "verdict", "sentence",
+    "alike_within", "p_alike", "p_alike_holm", "stated", "stated_at_start", "verdict", "sentence",
 )  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def contrast_table(part: Part) -> pd.DataFrame:
             "a": c.a, "b": c.b, "length": c.at, "difference": c.difference, "low": c.low, "high": c.high,
             "n": c.n, "correlation": c.correlation, "p": c.p, "p_holm": c.p_holm,
             "alike_within": c.alike_within, "p_alike": c.p_alike, "p_alike_holm": c.p_alike_holm,
-            "stated": section.stated, "verdict": verdict(c), "sentence": sentence(c),
+            "stated": section.stated, "stated_at_start": c.at_start, "verdict": verdict(c), "sentence": sentence(c),
         }
         for section in part.sections
         for c in section.contrasts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lengthwise.report.statistics import VERDICT_SEEDS, Contrast, Estimate
@@ -100,6 +100,14 @@ def _why_not_alike(contrast: Contrast) -> str:
     return f" ({_MIXED})" if contrast.mixed else f" (that takes {VERDICT_SEEDS} seeds)"
 
 
+LATER = "added or changed after the runs began, hence exploratory"
+
+
+def stated_when(contrasts: Sequence[Contrast]) -> str:
+    """Of the contrasts of a study: before its runs only where that is on record of all."""
+    return "stated before the runs" if all(c.at_start for c in contrasts) else "stated in the study"
+
+
 def sentence(contrast: Contrast) -> str:
     """One contrast in words."""
     a, b = contrast.a, contrast.b
@@ -122,4 +130,5 @@ def sentence(contrast: Contrast) -> str:
         alike += f"; up to {100 * contrast.others:.0f}{NBSP}% of seeds may do otherwise"
     basis = f"({contrast.n} paired seeds{r}, Holm-corrected {p_word(contrast.p_holm)}{alike})"
     state = ", provisional" if contrast.n < VERDICT_SEEDS else ""
+    state += f", {LATER}" if contrast.at_start is False else ""
     return f"{where}{text}: {size} {basis}{state}."

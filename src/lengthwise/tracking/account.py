@@ -33,14 +33,13 @@ def refuse_unreachable(options: Mapping[str, Any]) -> None:
 def login_trouble() -> str | None:
     """Why W&B cannot be logged to, or None where it can; after at most some 10 s."""
     import wandb
-    from wandb.errors import Error
 
-    url = wandb.setup(wandb.Settings(mode="online", silent=True, **_TRIES)).settings.base_url
     try:
+        url = wandb.setup(wandb.Settings(mode="online", silent=True, **_TRIES)).settings.base_url
         if wandb.login(prompt=False, verify=True):
             return None
         return f"there is no key for {url} (`wandb login` stores one, WANDB_API_KEY gives one to a single command)"
-    except Error as error:
+    except Exception as error:  # W&B's own, and those of the libraries that it checks its settings with
         return in_words(error)
     finally:
         let_go()  # its settings were for this question
@@ -48,10 +47,20 @@ def login_trouble() -> str | None:
 
 def in_words(error: Exception) -> str:
     """What the server, or the lack of one, said."""
+    if hasattr(error, "errors") and callable(
+        error.errors
+    ):  # pydantic: a setting, most likely from the environment
+        wrong = error.errors()[0]
+        name = "WANDB_" + "_".join(str(part) for part in wrong["loc"]).upper()
+        return f"{name}={wrong.get('input')!r} is no setting that W&B takes ({wrong['msg']})"
     said = " ".join(str(error).split()).partition(" Consider increasing")[0]
     if found := re.search(r"POST (\S+)/graphql giving up.*while retrying: (.*)", said):
         reason = "no answer in time" if "exceeded" in found[2] else found[2].rpartition('": ')[2]
         return f"{found[1]} cannot be reached ({reason})"
+    if found := re.fullmatch(r"Failed to authenticate with (\S+): (<.*)", said):
+        return f"{found[1]} does not answer as a W&B server does ({found[2][:60]})"
     if found := re.fullmatch(r"Failed to authenticate with (\S+): (.*)", said):
         return f"{found[1]} refuses the key ({found[2]}); `wandb login --relogin` stores another"
+    if "Timed out" in said or "deadline exceeded" in said:
+        return f"its server does not answer in time ({said[:120]})"
     return f"W&B refuses it ({said})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import shutil
@@ -27,6 +28,9 @@ FINISH_TIMEOUT = 30.0
 
 _SLACK = 10.0
 """Seconds more, for W&B's own process to say that."""
+
+_ROOM = 1 << 16
+"""Bytes free on the disk, below which what W&B wrote last is not sure to be there."""
 
 _LENGTH_FIGURES = {"token_accuracy": "accuracy", "exact_match": "exact_match", "loss": "loss"}
 
@@ -78,7 +82,7 @@ class TrackedRun:
         """Start the run. Does nothing where it is open or W&B is disabled.
 
         Raises RunError where W&B's server does not accept it; earlier files are then as they were. Offline, whatever
-        goes wrong is said, and the run goes on without W&B.
+        goes wrong is said, and the run goes on without W&B; earlier files, of another state of it, stay retired.
         """
         if self.run is not None or self.mode == "disabled":
             return
@@ -148,7 +152,7 @@ class TrackedRun:
         except BaseException:
             for begun in folder.glob(f"*run-*-{self.run_id}"):
                 shutil.rmtree(begun, ignore_errors=True)  # nothing has been logged
-            for old, target in moved:
+            for old, target in moved if self.mode == "online" else ():
                 target.rename(old)
             raise
         if not self.keep_earlier:
@@ -181,7 +185,12 @@ class TrackedRun:
             else:
                 self._complain(error)
         else:
-            unmark(self._folder)
+            if (
+                shutil.disk_usage(self._folder).free < _ROOM
+            ):  # its process says nothing of what it could not write
+                self._complain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+            else:
+                unmark(self._folder)
 
     def __enter__(self) -> Self:
         return self
@@ -201,7 +210,7 @@ class TrackedRun:
     def _complain(self, error: Exception) -> None:
         if not self._complained:
             self._complained = True
-            what = f"{type(error).__name__}: {error}".removesuffix(": ")
+            what = " ".join(f"{type(error).__name__}: {error}".removesuffix(": ").split())
             say(f"warning: W&B lacks part of {self.name} ({what}); the run goes on, its folder lacks nothing")
 
     # -- figures -----------------------------------------------------------------------------------------------
@@ -310,5 +319,7 @@ def _prepare_environment(folder: Path, mode: str) -> None:
     if mode == "offline":
         os.environ["WANDB_ERROR_REPORTING"] = "false"
     os.environ["WANDB_SILENT"] = "true"
+    for variable in ("WANDB_SWEEP_ID", "WANDB_RUN_GROUP"):  # a run's name and group are ours to give
+        os.environ.pop(variable, None)
     for variable in ("WANDB_DATA_DIR", "WANDB_CACHE_DIR"):
         os.environ[variable] = str((folder / "cache").resolve())
