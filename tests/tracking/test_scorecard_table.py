@@ -9,7 +9,7 @@ import pytest
 
 from lengthwise import compose
 from lengthwise.build import build_parts
-from lengthwise.view import scorecard_row
+from lengthwise.view import scorecard_row, variant_scorecard
 from support.commandline import in_process
 
 SIZES = ["model.width=32", "model.heads=2", "model.layers=1"]
@@ -44,3 +44,22 @@ def test_a_wide_model_is_measured_at_the_width_of_the_command() -> None:
 )
 def test_there_is_none_where_the_command_has_none(words: list[str]) -> None:
     assert row_of(*words) == []
+
+
+def test_it_is_measured_once_for_the_seeds_of_a_variant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rows(*words: str) -> list[dict]:
+        config = compose([*SIZES, f"outputs={tmp_path}", *words])
+        return variant_scorecard(config, build_parts(config)[1])
+
+    first = rows("pe=alibi", "seed=3")
+    assert first == [{**row_of("pe=alibi", "seed=3")[0], "init_seed": 3}]
+    (file,) = (tmp_path / "wandb" / "cache" / "scorecards").iterdir()
+    monkeypatch.setattr("lengthwise.view.scorecard_row", lambda *_: [{"encoding": "measured again"}])
+    assert rows("pe=alibi", "seed=4") == first
+    (other,) = rows("pe=alibi", "norm=post")
+    assert other["encoding"] == "measured again", "control: another variant"
+    file.write_text("half a fi")
+    (anew,) = rows("pe=alibi", "seed=3")
+    assert anew["encoding"] == "measured again"
