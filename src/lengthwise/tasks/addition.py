@@ -134,9 +134,6 @@ class _Addition(Task):
     def highest_number(self, length: int, kind: str) -> int:
         return self._most(length) + 1 + (kind == "coupled")
 
-    def baselines(self, length: int) -> dict[str, float]:
-        return {**super().baselines(length), "uniform": 1.0 / len(self.answer_symbols)}
-
 
 class Addition(_Addition):
     """Reversed-digit addition without padding; its options give other formats too."""

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lengthwise.tasks.estimated import estimated_baselines
+from lengthwise.tasks.estimated import KINDS, estimated_baselines
 
 SPLITS = ("train", "val", "test")
 ANSWER_FORMATS = ("label", "per_token", "sequence")
@@ -157,9 +157,15 @@ class Task:
         window         the answer from the nearest `WINDOW` tokens: the last ones for a label, those around for
                        per_token. Only where the input is longer than the window.
 
-        A task without formulas has what `estimated_baselines` measures on samples.
+        A task without formulas has what is measured on samples, see `beside_measured`.
         """
-        return {"uniform": 1.0 / len(self.answer_symbols), **estimated_baselines(self, length)}
+        return self.beside_measured({}, length)
+
+    def beside_measured(self, known: Mapping[str, float], length: int) -> dict[str, float]:
+        """`known`, from formulas, and of the rules that have none what `estimated_baselines` measures."""
+        known = {"uniform": 1.0 / len(self.answer_symbols), **known}
+        others = [name for name in KINDS if name not in known]
+        return {**estimated_baselines(self, length, others, known), **known}
 
     def twin(self, examples: Examples) -> Examples | None:
         """Each example's twin (same bag of inputs, other label), or None."""

@@ -6,7 +6,7 @@ the best rule of its kind, close to it where the rule has few cases.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -31,19 +31,26 @@ SEEN = 3
 KINDS = ("position_only", "token_only", "previous_only", "bag_optimal", "remaining_bag")
 
 
-def estimated_baselines(task: Task, length: int, wanted: Sequence[str] = KINDS) -> dict[str, float]:
+def estimated_baselines(
+    task: Task, length: int, wanted: Sequence[str] = KINDS, known: Mapping[str, float] | None = None
+) -> dict[str, float]:
     """Token accuracy (end symbol excluded) of the rules in `wanted` that apply; see `Task.baselines`.
 
     Each knows the place in the answer, and besides: position_only nothing, token_only the input token there
     (per_token), previous_only the answer symbol before (sequence), bag_optimal the bag of the input tokens (and the one
-    there, per_token), remaining_bag that and the answer so far (sequence). None scores below a rule that knows less.
+    there, per_token), remaining_bag that and the answer so far (sequence). None scores below a rule
+    that knows less, those in `known` included.
     Raises ValueError for a rule that is not known.
     """
     if unknown := set(wanted) - set(KINDS):
         raise ValueError(f"no such rule: {', '.join(sorted(unknown))}; known are {', '.join(KINDS)}")
     if task.feature_dim is not None or task.fixed_items("test") is not None:
         return {}
-    return _estimated(_Key(task), length, tuple(wanted))
+    measured = _estimated(_Key(task), length, tuple(name for name in KINDS if name in wanted))
+    found = {"uniform": 1.0 / len(task.answer_symbols), **(known or {})}
+    for name, accuracy in measured.items():
+        found[name] = max([accuracy, *(found[less] for less in _LESS[name] if less in found)])
+    return {name: found[name] for name in wanted if name in measured}
 
 
 class _Key:
@@ -61,8 +68,7 @@ class _Key:
 
 @lru_cache(maxsize=1024)
 def _estimated(key: _Key, length: int, wanted: tuple[str, ...]) -> dict[str, float]:
-    task = key.task
-    found = {"uniform": 1.0 / len(task.answer_symbols)}
+    task, found = key.task, dict[str, float]()
     for names, samples in ((KINDS[:3], SAMPLES), (KINDS[3:], BAG_SAMPLES if length <= BAG_LENGTH else 0)):
         asked = [name for name in names if name in wanted and _applies(task, name)]
         if not samples or not asked:
@@ -73,8 +79,8 @@ def _estimated(key: _Key, length: int, wanted: tuple[str, ...]) -> dict[str, flo
             cues = [_cues(task, examples, name) for examples in (fitted, scored)]
             accuracy = _accuracy(cues[0], fitted, cues[1], scored)
             if not np.isnan(accuracy):
-                found[name] = max([accuracy, *(found[less] for less in _LESS[name] if less in found)])
-    return {name: found[name] for name in wanted if name in found}
+                found[name] = accuracy
+    return found
 
 
 _LESS = {

@@ -45,7 +45,7 @@ class ModularArithmeticBrackets(Task):
 
     def baselines(self, length: int) -> dict[str, float]:
         known = {"uniform": 1 / MODULUS, "position_only": float(_value_distribution(length).max())}
-        return super().baselines(length) | known
+        return self.beside_measured(known, length)
 
 
 class SolveEquation(Task):
@@ -90,7 +90,7 @@ class SolveEquation(Task):
     def baselines(self, length: int) -> dict[str, float]:
         # The brackets say nothing about the digits, so each digit under x is as likely as any other.
         known = {"uniform": 1 / MODULUS, "position_only": 1.0 if length < 3 else 1 / MODULUS}
-        return super().baselines(length) | known
+        return self.beside_measured(known, length)
 
 
 def expressions(

@@ -6,7 +6,6 @@ import numpy as np
 
 from lengthwise.tasks.combinatorics import largest_share, mean_largest_share
 from lengthwise.tasks.contract import Examples, Symmetry, Task, no_evidence, real_places
-from lengthwise.tasks.estimated import estimated_baselines
 from lengthwise.tasks.rows import place
 
 _PAPER = "Kazemnejad et al. 2023, The impact of positional encoding on length generalization"
@@ -186,7 +185,7 @@ class _Twice(Task):
             # the first string tells [NEXT] and the second
             "remaining_bag": (length * mean_largest_share(length, count) + 1 + length) / (2 * length + 1),
         }
-        return {**estimated_baselines(self, length, ("previous_only",)), **known}
+        return self.beside_measured(known, length)
 
 
 def _turned(rows: np.ndarray, lengths: np.ndarray, backwards: bool) -> np.ndarray:

@@ -48,7 +48,7 @@ class StackManipulation(Task):
             "position_only": 0.5,
             "previous_only": 0.5,
         }  # all bits on the stack are independent
-        return super().baselines(length) | known
+        return self.beside_measured(known, length)
 
 
 def _run(inputs: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -102,6 +102,3 @@ class Polynomial(Task):
         inputs[:, 4::4] = exponents + self._zero
         total = (coefficients * value**exponents * real).sum(axis=1) % 10
         return label_examples(inputs * real_places(lengths), lengths, total + self._zero, None)
-
-    def baselines(self, length: int) -> dict[str, float]:
-        return {**super().baselines(length), "uniform": 0.1}
