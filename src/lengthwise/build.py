@@ -22,7 +22,7 @@ from lengthwise.nn.norm import Placement
 from lengthwise.positions import Positions, Sequential
 from lengthwise.runs import component_name, format_lengths
 from lengthwise.tasks import Layout, Task, bin_lengths
-from lengthwise.tasks.items import legal_lengths
+from lengthwise.tasks.items import is_legal
 from lengthwise.training.data import check_divides
 from lengthwise.training.fit import TrainerOptions, refuse
 from lengthwise.training.hardware import device_of
@@ -82,7 +82,7 @@ def build_task(config: dict[str, Any]) -> Task:
                 task.check_length(n)
             except ValueError as error:
                 asked = config[part]["lengths"]
-                legal = legal_lengths(task, min(asked), max(asked))
+                legal = [length for length in asked if is_legal(task, length)]
                 among = f", such as {part}.lengths={short(_written(legal))}" if legal else ""
                 raise ConfigError(f"{part}.lengths={short(_written(asked))}: {error}{among}") from error
     for low, high in config["evaluation"]["bins"]:

@@ -44,7 +44,7 @@ def train(arguments: list[str]) -> int:
         return _show(arguments, options)
     if options.multirun and (search := search_of(options)) is not None:
         code = search.run(launcher_of(search, options))
-        _show_in_wandb(search, search.probes()[0].config)
+        _show_in_wandb(search, search.first_probe().config)
         return code
     if (sweep := sweep_of(options)) is not None:
         from lengthwise.report.one_run import one_line
@@ -57,7 +57,7 @@ def train(arguments: list[str]) -> int:
 
 def _show_in_wandb(sweep: Any, config: dict[str, Any], study: dict[str, Any] | None = None) -> None:
     """As the first of its runs, with this configuration, is."""
-    from lengthwise.report.sweep_run import show_sweep
+    from lengthwise.report.wandb_sweep import show_sweep
     from lengthwise.tracking import options_of
 
     if not sweep.options["dry_run"]:

@@ -43,7 +43,7 @@ from lengthwise.training.callbacks.checkpoints import read_checkpoint
 from lengthwise.training.hardware import device_name, rank_device, resolve_precision
 from lengthwise.training.place import Place, place_of
 from lengthwise.training.ranks import Team, leave_signals_to_the_leader
-from lengthwise.view import show_results
+from lengthwise.wandb_results import show_results
 
 
 @dataclass

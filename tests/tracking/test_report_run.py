@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import pytest
 
-from lengthwise.report import sweep_run
+from lengthwise.report import wandb_sweep
 from lengthwise.report.study import part_of
-from lengthwise.report.sweep_run import show_sweep
 from lengthwise.report.tables import accuracy_table
+from lengthwise.report.wandb_sweep import show_sweep
 from support.commandline import QUICK, SMALL, Result, in_own_process, in_process
 from support.faulty import FAULTY, VARIABLE
 from support.launching import jobs_in_this_process
@@ -116,7 +116,7 @@ def test_online_it_is_on_the_server_and_a_server_that_is_gone_fails_nothing(
 
 def test_a_report_that_fails_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs_in_this_process(monkeypatch)
-    monkeypatch.setattr(sweep_run, "accuracy_table", lambda part: 1 / 0)
+    monkeypatch.setattr(wandb_sweep, "accuracy_table", lambda part: 1 / 0)
     result = in_process(tmp_path, "train", "-m", "seed=0", *COMMAND)
     assert result.code == 0
     assert "W&B has no report of this sweep: ZeroDivisionError" in result.out

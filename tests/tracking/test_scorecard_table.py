@@ -9,7 +9,7 @@ import pytest
 
 from lengthwise import compose
 from lengthwise.build import build_parts
-from lengthwise.view import scorecard_row, variant_scorecard
+from lengthwise.wandb_results import scorecard_row, variant_scorecard
 from support.commandline import in_process
 
 SIZES = ["model.width=32", "model.heads=2", "model.layers=1"]
@@ -56,7 +56,7 @@ def test_it_is_measured_once_for_the_seeds_of_a_variant(
     first = rows("pe=alibi", "seed=3")
     assert first == [{**row_of("pe=alibi", "seed=3")[0], "init_seed": 3}]
     (file,) = (tmp_path / "wandb" / "cache" / "scorecards").iterdir()
-    monkeypatch.setattr("lengthwise.view.scorecard_row", lambda *_: [{"encoding": "measured again"}])
+    monkeypatch.setattr("lengthwise.wandb_results.scorecard_row", lambda *_: [{"encoding": "measured again"}])
     assert rows("pe=alibi", "seed=4") == first
     (other,) = rows("pe=alibi", "norm=post")
     assert other["encoding"] == "measured again", "control: another variant"

@@ -9,7 +9,7 @@ from typing import Any
 
 from lengthwise.report.reading import Run
 from lengthwise.runs import component_name, factors, scientific
-from lengthwise.runs.naming import SLOTS
+from lengthwise.runs.naming import SLOTS, leaves
 
 _SEEDS = ("seed", "init_seed", "data_seed")
 _FLAT = {
@@ -29,7 +29,7 @@ def choices(run: Run) -> dict[str, Value]:
     hardware as in `Run.context`.
     """
     flat = {name: value for name, value in factors(run.config).items() if name not in _SEEDS}
-    for name, value in _leaves(scientific(run.config)).items():
+    for name, value in leaves(scientific(run.config)).items():
         slot, _, leaf = name.rpartition(".")
         if leaf == "_target_" and slot not in SLOTS:
             flat[slot] = component_name(value)
@@ -58,16 +58,6 @@ def varying(table: Sequence[Mapping[str, Value]]) -> list[str]:
             found.append(name)
             seen.add(column)
     return found
-
-
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            flat |= _leaves(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
 
 
 def _plain(value: Any) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from lengthwise.errors import RunError
 from lengthwise.runs.atomic import explain
 from lengthwise.runs.folder import RunFolder, not_a_run
 from lengthwise.runs.identity import scientific
-from lengthwise.runs.naming import factors
+from lengthwise.runs.naming import factors, leaves
 from lengthwise.runs.tables import read_table
 
 if TYPE_CHECKING:
@@ -130,20 +130,10 @@ def _row(folder: RunFolder, problem: str | None) -> dict[str, Any]:
     row |= {name: getattr(status, name) for name in progress}
     row |= factors(config)
     hidden = ("_target_", "_partial_")  # the factors say it shorter
-    for key, value in _leaves(scientific(config)).items():
+    for key, value in leaves(scientific(config)).items():
         if key not in _FACTOR_KEYS and key.rpartition(".")[2] not in hidden:
             row[key] = value
     return row | {f"results.{name}": value for name, value in status.results.items()}
-
-
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            flat |= _leaves(value, f"{prefix}{key}.")
-        else:
-            flat[prefix + key] = value
-    return flat
 
 
 def _listing(outputs: str | os.PathLike[str]) -> list[Path]:

@@ -30,6 +30,17 @@ _LETTERS = {"width": "w", "layers": "l", "heads": "h", "dropout": "drop", "lr": 
 _SUFFIXES = ("_norm", "_attention", "_init", "_schedule", "_position")
 
 
+def leaves(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A tree of mappings as one: dotted key -> value."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat |= leaves(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
 def component_name(component: Any) -> str:
     """The short name of a slot's content, read from its class: ``…position.t5.T5Bias`` → ``t5``."""
     if component is None:

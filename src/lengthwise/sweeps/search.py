@@ -93,6 +93,10 @@ class OptunaSearch:
         """Cells that together try every value of a list and both ends of an interval, one at a time."""
         return [self.cell(params) for params in self.space.probes()]
 
+    def first_probe(self) -> Cell:
+        """One of them, which stands for all in what they share."""
+        return self.cell(next(iter(self.space.probes())))
+
     def _probe(self) -> Cell:
         """Compose the probes, which must be different runs; the first of them."""
         seen: dict[Path, Cell] = {}

@@ -40,10 +40,11 @@ def bin_lengths(task: Task, low: int, high: int, count: int) -> np.ndarray:
 
 def legal_lengths(task: Task, low: int, high: int) -> list[int]:
     """The lengths from `low` to `high` that `task` has."""
-    return [length for length in range(low, high + 1) if _is_legal(task, length)]
+    return [length for length in range(low, high + 1) if is_legal(task, length)]
 
 
-def _is_legal(task: Task, length: int) -> bool:
+def is_legal(task: Task, length: int) -> bool:
+    """Whether `task` has inputs of that length."""
     try:
         task.check_length(length)
     except ValueError:

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from lengthwise.report.reading import LOADER
 from lengthwise.report.statistics import Estimate
 from lengthwise.runs import parse_lengths
 
@@ -29,8 +30,6 @@ SETUP = (
 """What may be said of how a model was built and trained, in the words of our options."""
 NOT_COMPARED = ("attention", "readout", "MLP ratio", "precision")
 """What no publication's table says in such words, so that nothing is said of it beside ours."""
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True)
@@ -157,7 +156,7 @@ def published() -> tuple[Table, ...]:
 
 def read(text: str, name: str) -> list[Table]:
     """The tables of one paper's file. Raises ValueError naming the file, the table and what is wrong with it."""
-    paper = yaml.load(text, Loader=_Loader)
+    paper = yaml.load(text, Loader=LOADER)
     found = []
     for number, table in enumerate(paper["tables"], start=1):
         try:
