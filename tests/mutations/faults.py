@@ -67,6 +67,7 @@ SLURM_ANSWERS = "tests/slurm/test_slurm_refusals.py"
 SLURM_TASK = "tests/slurm/test_slurm_task.py"
 STATISTICS = "tests/report/test_report_statistics.py"
 STUDIES = "tests/report/test_report_studies.py"
+SURROUNDINGS = "tests/tracking/test_surroundings.py"
 EXPLORED = "tests/report/test_explorer.py"
 PAGE = "tests/report/test_report_page.py"
 STATED = "tests/report/test_report_contrasts.py"
@@ -1057,28 +1058,28 @@ MEASURING = [
     ),
     Fault(
         "a value with commas taken apart",
-        "report/browse.py",
+        "report/conditions.py",
         "ends = range(len(parts), start, -1)",
         "ends = range(start + 1, start, -1)",
         f"{BROWSE_RUNS}::test_a_value_is_written_as_it_is_listed[conditions1-8]",
     ),
     Fault(
         "runs deleted by a value that none has",
-        "report/browse.py",
+        "report/deleting.py",
         "    if complaints:\n",
         "    if not frame.size:\n",
         f"{BROWSE_RUNS}::test_a_value_that_no_run_has_is_said_and_deletes_nothing",
     ),
     Fault(
         "what a link leads to deleted with it",
-        "report/browse.py",
+        "report/deleting.py",
         "                    folder.path.unlink()",
         "                    shutil.rmtree(folder.path.resolve()), folder.path.unlink()",
         f"{BROWSE_RUNS}::test_of_a_link_only_the_link_is_deleted",
     ),
     Fault(
         "runs deleted until one is at work",
-        "report/browse.py",
+        "report/deleting.py",
         "                stack.enter_context(folder.claim())",
         "                stack.enter_context(folder.claim()), folder.clear()",
         f"{BROWSE_RUNS}::test_where_one_is_at_work_none_is_deleted",
@@ -2881,6 +2882,41 @@ TEXT_AND_PROTOCOLS = [
 
 WANDB = [
     Fault(
+        "W&B: a run is named and grouped by the environment",
+        "tracking/run.py",
+        "        os.environ.pop(variable, None)",
+        "        os.environ.get(variable)",
+        f"{SURROUNDINGS}::test_names_that_the_environment_would_give_are_not_taken",
+    ),
+    Fault(
+        "W&B: a stale file stands for a run that went on without",
+        "tracking/run.py",
+        'for old, target in moved if self.mode == "online" else ():',
+        "for old, target in moved:",
+        f"{SURROUNDINGS}::test_a_file_of_an_earlier_state_does_not_stay_where_the_run_goes_on_without",
+    ),
+    Fault(
+        "W&B: a full disk goes unsaid",
+        "tracking/run.py",
+        "if shutil.disk_usage(self._folder).free < _ROOM:",
+        "if shutil.disk_usage(self._folder).free < 0:",
+        f"{SURROUNDINGS}::test_a_full_disk_is_said[0-True]",
+    ),
+    Fault(
+        "W&B: any answer that is no W&B's is a wrong key",
+        "tracking/account.py",
+        "Failed to authenticate with (\\S+): (<.*)",
+        "Failed to authenticate with (\\S+): (>.*)",
+        f"{SURROUNDINGS}::test_what_a_server_says_in_words[page]",
+    ),
+    Fault(
+        "attention maps on a scale of their largest possible weight",
+        "drawing.py",
+        "most = max(float(layer.max()) for layer in layers)",
+        "most = 1.0",
+        "tests/tracking/test_pictures.py::test_the_maps_are_the_models_own_weights[encoder]",
+    ),
+    Fault(
         "W&B: a run asks for no account before it begins",
         "pipeline.py",
         'refuse_unreachable(config["wandb"])',
@@ -2932,7 +2968,7 @@ WANDB = [
     ),
     Fault(
         "W&B: a sweep keeps lost uploads to itself",
-        "report/sweep_run.py",
+        "report/wandb_sweep.py",
         "if waiting := not_uploaded(outputs, ids):",
         "if waiting := not_uploaded(outputs, ()):",
         f"{CONNECTION}::test_a_sweep_names_what_did_not_arrive",
@@ -2974,14 +3010,14 @@ WANDB = [
     ),
     Fault(
         "W&B: a sweep's report is doubled",
-        "report/sweep_run.py",
+        "report/wandb_sweep.py",
         "keep_earlier=False",
         "keep_earlier=True",
         f"{REPORT_RUN}::test_again_it_is_replaced_and_not_doubled",
     ),
     Fault(
         "W&B: a sweep's report is in no group",
-        "report/sweep_run.py",
+        "report/wandb_sweep.py",
         '"group": wandb["group"] or name',
         '"group": wandb["group"] or "another"',
         f"{REPORT_RUN}::test_again_it_is_replaced_and_not_doubled",

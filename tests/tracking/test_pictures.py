@@ -91,6 +91,8 @@ def test_the_maps_are_the_models_own_weights(model: str) -> None:
         batch = layout(items_of(task, 10, 2), "test", 10)
         expected = transformer.inspect(batch).attention_maps
     shown = maps_of(figures["attention-n10-2"])
+    (limits,) = {axis.images[0].get_clim() for axis in figures["attention-n10-2"].axes if axis.images}
+    assert limits == (0, max(float(weights.max()) for weights in shown))  # one scale for all heads
     assert len(shown) == 2 * 2
     for number, weights in enumerate(shown):
         layer, head = divmod(number, 2)

@@ -25,6 +25,7 @@ TROUBLES = {
     "nobody listens": ["cannot be reached", "connection refused"],
     "no answer": ["cannot be reached", "no answer in time"],
     "no such host": ["cannot be reached", "no such host"],
+    "no address": ["WANDB_BASE_URL='foo' is no setting that W&B takes"],
 }
 
 
@@ -36,6 +37,8 @@ def trouble(name: str) -> Iterator[None]:
             stack.enter_context(stack.enter_context(WandbServer(int(name))).login())
         elif name == "no answer":
             stack.enter_context(account(stack.enter_context(silent_port())))
+        elif name == "no address":
+            stack.enter_context(account("foo"))
         elif name == "no such host":
             stack.enter_context(account("http://nowhere.invalid"))
         else:

@@ -184,13 +184,13 @@ class TrackedRun:
                 raise
             else:
                 self._complain(error)
-        else:
+            return
+        with self._shielded():
             if (
                 shutil.disk_usage(self._folder).free < _ROOM
-            ):  # its process says nothing of what it could not write
-                self._complain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-            else:
-                unmark(self._folder)
+            ):  # its process does not say what it could not write
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            unmark(self._folder)
 
     def __enter__(self) -> Self:
         return self
