@@ -186,9 +186,8 @@ class TrackedRun:
                 self._complain(error)
             return
         with self._shielded():
-            if (
-                shutil.disk_usage(self._folder).free < _ROOM
-            ):  # its process does not say what it could not write
+            # its process does not say what it could not write
+            if shutil.disk_usage(self._folder).free < _ROOM:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             unmark(self._folder)
 
