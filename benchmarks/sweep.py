@@ -2,7 +2,8 @@
 
 Useful seconds are those of `lengthwise.train` in processes that have imported everything, one run after another, in as
 many processes at once as the sweep has jobs (two busy cores are each slower than one alone). A perfect launcher would
-need their sum divided by that number. The same is also told for a run that has the machine to itself.
+need their sum divided by that number. They are measured before and after the sweep, since machines do not keep their
+speed. The same is also told for a run that has the machine to itself.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def seconds_of(steps: int, seed: int, outputs: str) -> float:
 def measure(steps: int, seeds: list[int]) -> None:
     """In a process of its own: print the mean of some runs."""
     with tempfile.TemporaryDirectory() as folder:
-        seconds_of(20, 0, f"{folder}/first")
-        print(statistics.mean(seconds_of(steps, seed, f"{folder}/useful") for seed in seeds))
+        seconds_of(20, 0, folder)  # what is imported, compiled or measured once
+        print(statistics.mean(seconds_of(steps, seed, folder) for seed in seeds))
 
 
 def together(steps: int, processes: int) -> float:
@@ -54,11 +55,10 @@ def main() -> None:
     options = parser.parse_args()
     workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with tempfile.TemporaryDirectory() as folder:
-        seconds_of(20, 0, f"{folder}/first")  # what is imported or compiled on the way
-        short, long = (seconds_of(n, 1, f"{folder}/{n}") for n in (50, 150))
-        steps = max(1, round(150 + (options.seconds - long) / ((long - short) / 100)))
-        alone = statistics.mean(seconds_of(steps, seed, f"{folder}/useful") for seed in (1, 2, 3))
-        useful = together(steps, workers)
+        few, many = 50, 250
+        short, long = (together(steps, workers) for steps in (few, many))
+        steps = max(1, round(few + (options.seconds - short) * (many - few) / (long - short)))
+        useful, alone = [together(steps, workers)], [together(steps, 1)]
         words = [
             *WORDS,
             f"trainer.max_steps={steps}",
@@ -69,15 +69,19 @@ def main() -> None:
         command = [sys.executable, "-m", "lengthwise", "train", "-m", *words]
         subprocess.run(command, cwd=Path(folder), check=True, stdout=subprocess.DEVNULL)
         sweep = time.perf_counter() - began
-    ideal = options.runs * useful / workers
+    useful.append(together(steps, workers))
+    alone.append(together(steps, 1))
+    each, by_itself = statistics.mean(useful), statistics.mean(alone)
+    ideal = options.runs * each / workers
+    before_and_after = ", ".join(f"{seconds:.2f}" for seconds in useful)
     print(
-        f"{options.runs} runs of {steps} steps, {workers} at once; {useful:.2f} useful seconds each ({alone:.2f} alone)"
+        f"{options.runs} runs of {steps} steps, {workers} at once; {each:.2f} useful seconds each "
+        f"({before_and_after}; {by_itself:.2f} alone)"
     )
     print(f"{sweep:7.1f} s  the sweep")
     print(f"{ideal:7.1f} s  useful seconds / {workers}")
-    print(
-        f"{sweep / ideal:7.2f}    ratio ({sweep / (options.runs * alone / workers):.2f} against runs alone)"
-    )
+    against_alone = sweep / (options.runs * by_itself / workers)
+    print(f"{sweep / ideal:7.2f}    ratio ({against_alone:.2f} against runs alone)")
 
 
 if __name__ == "__main__":

@@ -19,9 +19,11 @@ from lengthwise.composing import compose
 from lengthwise.config import CONFIG_NAME, explain, parse_values, register_schema
 from lengthwise.errors import ConfigError
 from lengthwise.paths import conf_dir
-from lengthwise.sweeping import composer_of, hydra_words, launcher_of, parse, search_of, sweep_of
+from lengthwise.sweeping import composer_of, hydra_words, launcher_of, may_be_many, parse, search_of, sweep_of
 from lengthwise.sweeps.record import runs_of_study
 from lengthwise.sweeps.sweep import run as run_sweeps
+from lengthwise.sweeps.warm import WarmStart
+from lengthwise.tracking import options_of, preload
 
 DEMO_STUDIES = (
     "length_generalization", "order_free_control", "equivariance", "norm_placement", "head_count",
@@ -42,23 +44,40 @@ def train(arguments: list[str]) -> int:
     options = parse(arguments)
     if options.cfg or options.info or options.hydra_help or options.shell_completion:
         return _show(arguments, options)
+    if may_be_many(options):
+        with WarmStart() as warm_start:
+            warm_start.server()  # it imports while we compose
+            if (code := _many(options, warm_start)) is not None:
+                return code
+    return _single(composer_of(options)(hydra_words(options.overrides)[1]), arguments)
+
+
+def _many(options: Any, warm_start: WarmStart) -> int | None:
+    """A search, a grid or a study; None for a study without grids."""
     if options.multirun and (search := search_of(options)) is not None:
-        code = search.run(launcher_of(search, options))
+        _import_wandb(search, search.first_probe().config)
+        code = search.run(launcher_of(search, options, warm_start))
         _show_in_wandb(search, search.first_probe().config)
         return code
-    if (sweep := sweep_of(options)) is not None:
-        from lengthwise.report.one_run import one_line
+    if (sweep := sweep_of(options)) is None:
+        return None
+    from lengthwise.report.one_run import one_line
 
-        code = run_sweeps([sweep], launcher_of(sweep, options), one_line)
-        _show_in_wandb(sweep, sweep.entries[0].cell.config, getattr(options, "study", None))
-        return code
-    return _single(composer_of(options)(hydra_words(options.overrides)[1]), arguments)
+    _import_wandb(sweep, sweep.entries[0].cell.config)
+    code = run_sweeps([sweep], launcher_of(sweep, options, warm_start), one_line)
+    _show_in_wandb(sweep, sweep.entries[0].cell.config, getattr(options, "study", None))
+    return code
+
+
+def _import_wandb(sweep: Any, config: dict[str, Any]) -> None:
+    """For the report at the end, now that the warm server is at its own imports."""
+    if config["wandb"]["mode"] != "disabled" and not sweep.options["dry_run"]:
+        preload()
 
 
 def _show_in_wandb(sweep: Any, config: dict[str, Any], study: dict[str, Any] | None = None) -> None:
     """As the first of its runs, with this configuration, is."""
     from lengthwise.report.wandb_sweep import show_sweep
-    from lengthwise.tracking import options_of
 
     if not sweep.options["dry_run"]:
         show_sweep(sweep.outputs, sweep.name, options_of(config), study)
@@ -189,18 +208,17 @@ def demo(arguments: list[str]) -> int:
     from lengthwise.report import build_report, print_summary
     from lengthwise.report.one_run import one_line
 
-    sweeps, studies, launcher = [], [], None
-    for name in DEMO_STUDIES:
-        options = parse([f"study={name}", *arguments])
-        sweep = sweep_of(options)
-        assert sweep is not None
-        sweeps.append(sweep)
-        studies.append((options.study, [entry.cell.name for entry in sweep.entries]))
-        launcher = launcher or launcher_of(sweep, options)
-        if hasattr(launcher, "server") and not all(entry.cell.folder.exists for entry in sweep.entries):
-            launcher.server()  # it imports while we compose
-    assert launcher is not None
-    code = run_sweeps(sweeps, launcher, one_line)
+    sweeps, studies = [], []
+    with WarmStart() as warm_start:
+        warm_start.server()  # it imports while we compose
+        for name in DEMO_STUDIES:
+            options = parse([f"study={name}", *arguments])
+            sweep = sweep_of(options)
+            assert sweep is not None
+            sweeps.append(sweep)
+            studies.append((options.study, [entry.cell.name for entry in sweep.entries]))
+        _import_wandb(sweeps[0], sweeps[0].entries[0].cell.config)
+        code = run_sweeps(sweeps, launcher_of(sweeps[0], options, warm_start), one_line)
     for sweep, (study, _) in zip(sweeps, studies, strict=True):
         _show_in_wandb(sweep, sweep.entries[0].cell.config, study)
     outputs = str(sweeps[0].outputs)

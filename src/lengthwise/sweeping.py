@@ -21,6 +21,7 @@ from lengthwise.sweeps.grid import expand, keys_of
 from lengthwise.sweeps.launcher import Launcher
 from lengthwise.sweeps.preflight import refuse_illegal
 from lengthwise.sweeps.sweep import Sweep
+from lengthwise.sweeps.warm import WarmStart
 
 _HYDRA = re.compile(r"[+~]*hydra([./](launcher|sweeper)\b|\.searchpath\b)")
 
@@ -41,16 +42,17 @@ def parse(arguments: list[str]) -> Any:
     return options
 
 
+def may_be_many(options: Any) -> bool:
+    """Whether this is a multirun or a study, which has grids as a rule."""
+    return options.multirun or any(text.startswith("study=") for text in options.overrides)
+
+
 def sweep_of(options: Any) -> Sweep | None:
-    """The sweep of a multirun or of a study with grids; None for a single run. `options.study` becomes the study's.
+    """The sweep of a multirun or of a study; None for a study without grids. `options.study` becomes the study's.
 
     Raises ConfigError for a cell that is wrong.
     """
-    if options.multirun:
-        return _grid(options)
-    if any(text.startswith("study=") for text in options.overrides):
-        return _study(options)
-    return None
+    return _grid(options) if options.multirun else _study(options)
 
 
 def _grid(options: Any) -> Sweep:
@@ -178,7 +180,7 @@ def search_of(options: Any) -> Any:
         raise ConfigError(f"hydra.sweeper: {error}") from error
 
 
-def launcher_of(sweep: Any, options: Any) -> Launcher:
+def launcher_of(sweep: Any, options: Any, warm_start: WarmStart) -> Launcher:
     """The one that ``hydra/launcher`` names.
 
     Raises ConfigError where it is none of ours.
@@ -191,7 +193,7 @@ def launcher_of(sweep: Any, options: Any) -> Launcher:
             f"hydra/launcher: {target} is none of ours; use one of {', '.join(names('hydra/launcher'))}"
         )
     try:
-        return get_class(target)(sweep.options, sweep.outputs / "sweeps" / sweep.name, **node)
+        return get_class(target)(sweep.options, sweep.outputs / "sweeps" / sweep.name, warm_start, **node)
     except TypeError as error:
         raise ConfigError(f"hydra.launcher: {error}") from error
 

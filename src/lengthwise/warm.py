@@ -20,13 +20,14 @@ from typing import Any
 
 from lengthwise import lifeline
 from lengthwise.process import adopt
+from lengthwise.tracking import preload
 
-PAUSE = 0.02
-"""Seconds between two looks at the children."""
-
-_PRELOAD = ("lengthwise.work", "lengthwise.pipeline", "lengthwise.inspection")
-_LAZY = ("wandb.sdk.launch.inputs.internal", "pandas", "requests", "torch.utils.serialization.config")
-"""What libraries import only when a job uses it."""
+_PRELOAD = (
+    "lengthwise.work",
+    "lengthwise.pipeline",
+    "lengthwise.inspection",
+    "torch.utils.serialization.config",
+)
 
 
 def main() -> int:
@@ -37,9 +38,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher sees to its jobs
     for name in _PRELOAD:
         importlib.import_module(name)
-    for name in _LAZY:
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name)
+    preload()
     gc.collect()
     gc.freeze()  # a child's collector then leaves the shared pages alone
     _Server(answers).serve()
@@ -50,6 +49,12 @@ class _Server:
     def __init__(self, answers: Any) -> None:
         self.answers = answers
         self.children: dict[int, str] = {}
+        # A child that ends wakes `serve`, which may hear of several at once.
+        self.woken, wake = os.pipe()
+        for end in (self.woken, wake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def answer(self, **content: Any) -> None:
         print(json.dumps(content), file=self.answers, flush=True)
@@ -58,7 +63,10 @@ class _Server:
         self.answer(ready=os.getpid())
         pending = b""
         while True:
-            if select.select([0], [], [], PAUSE)[0]:
+            heard = select.select([0, self.woken], [], [])[0]
+            if self.woken in heard:
+                os.read(self.woken, 1 << 16)
+            if 0 in heard:
                 read = os.read(0, 1 << 16)
                 if not read:
                     return
@@ -98,6 +106,8 @@ def _become(request: dict[str, Any], answers: Any) -> None:
     """Be the process of one job; does not return."""
     code = 1
     try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
         os.close(answers.fileno())
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

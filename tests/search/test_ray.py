@@ -19,6 +19,7 @@ from lengthwise.sweeps import ray_cluster
 from lengthwise.sweeps.job import Job
 from lengthwise.sweeps.launcher import Ended
 from lengthwise.sweeps.ray_cluster import RayLauncher
+from support.launching import NO_WARM_START
 
 OPTIONS: dict[str, Any] = {"workers": None, "gpus": None, "gpus_per_job": None, "time_limit": None}
 needs_ray = pytest.mark.skipif(
@@ -55,7 +56,7 @@ def until_ended(launcher: RayLauncher, jobs: list[Script]) -> dict[str, Ended]:
 @pytest.mark.slow
 def test_jobs_end_as_they_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WORLD_SIZE", "2")  # of a job that we ourselves are part of
-    launcher = RayLauncher(OPTIONS, tmp_path, num_cpus=2, num_gpus=2)
+    launcher = RayLauncher(OPTIONS, tmp_path, NO_WARM_START, num_cpus=2, num_gpus=2)
     try:
         assert launcher.at_once == 2
         see = """
@@ -105,7 +106,7 @@ def test_no_job_outlives_the_launching_process(tmp_path: Path):
         import sys, time; sys.path[:0] = {sys.path!r}
         from pathlib import Path
         from search.test_ray import *
-        launcher = RayLauncher(OPTIONS, Path({str(tmp_path)!r}), num_cpus=1, num_gpus=0)
+        launcher = RayLauncher(OPTIONS, Path({str(tmp_path)!r}), None, num_cpus=1, num_gpus=0)
         code = "from lengthwise import lifeline; lifeline.watch(); import os, time; print(os.getpid()); time.sleep(120)"
         launcher.start([script(Path({str(tmp_path)!r}), "job", code)])
         time.sleep(120)
@@ -131,7 +132,7 @@ def test_no_job_outlives_the_launching_process(tmp_path: Path):
 def test_without_ray_it_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ConfigError, match=r"pip install 'lengthwise\[ray\]'"):
-        RayLauncher(OPTIONS, tmp_path)
+        RayLauncher(OPTIONS, tmp_path, NO_WARM_START)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,7 @@ def test_options_that_do_not_go_together(
     tmp_path: Path, options: dict[str, Any], own: dict[str, Any], says: str
 ):
     with pytest.raises(ConfigError, match=says):
-        RayLauncher({**OPTIONS, **options}, tmp_path, **own)
+        RayLauncher({**OPTIONS, **options}, tmp_path, NO_WARM_START, **own)
 
 
 def test_a_job_gets_our_variables_but_not_our_lifelines(monkeypatch: pytest.MonkeyPatch):
@@ -164,5 +165,5 @@ def test_nothing_is_reported_to_anyone(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
     with pytest.raises(ConfigError):
-        RayLauncher(OPTIONS, tmp_path)
+        RayLauncher(OPTIONS, tmp_path, NO_WARM_START)
     assert os.environ["RAY_USAGE_STATS_ENABLED"] == "0"

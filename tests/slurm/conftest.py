@@ -10,6 +10,7 @@ import pytest
 
 from lengthwise.sweeps.slurm import SlurmLauncher
 from support import slurm
+from support.launching import NO_WARM_START
 from support.slurm_jobs import Driver
 
 
@@ -48,6 +49,9 @@ def driver(node: slurm.OneNode, tmp_path: Path) -> Callable[..., Driver]:
         folder = tmp_path / "outputs" / "sweeps" / name
         folder.mkdir(parents=True, exist_ok=True)
         given = {"poll_seconds": 0.3, "timeout_min": 10, "signal_delay": 30, **options}
-        return Driver(SlurmLauncher({"time_limit": time_limit, "workers": workers}, folder, **given), folder)
+        return Driver(
+            SlurmLauncher({"time_limit": time_limit, "workers": workers}, folder, NO_WARM_START, **given),
+            folder,
+        )
 
     return make

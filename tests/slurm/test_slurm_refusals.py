@@ -17,6 +17,7 @@ from lengthwise.sweeps.job import Job
 from lengthwise.sweeps.slurm import SlurmLauncher
 from lengthwise.sweeps.slurm_client import Partition, SlurmJob, SlurmSilent
 from lengthwise.sweeps.slurm_notes import is_same
+from support.launching import NO_WARM_START
 from support.slurm import OneNode
 from support.slurm_jobs import Driver
 
@@ -85,12 +86,12 @@ def test_slurms_limit_leaves_room_for_ours(driver, node: OneNode, time_limit, ti
 def test_without_submitit_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(ConfigError, match=r"pip install 'lengthwise\[slurm\]'"):
-        SlurmLauncher(NO_LIMIT, tmp_path)
+        SlurmLauncher(NO_LIMIT, tmp_path, NO_WARM_START)
 
 
 def test_without_slurm_its_commands_are_named(tmp_path: Path, commands):
     with pytest.raises(ConfigError, match="sbatch, squeue, sinfo, scancel not found"):
-        SlurmLauncher(NO_LIMIT, tmp_path)
+        SlurmLauncher(NO_LIMIT, tmp_path, NO_WARM_START)
 
 
 def test_a_slurm_that_does_not_answer_is_waited_for_and_not_taken_for_an_end(
@@ -99,7 +100,7 @@ def test_a_slurm_that_does_not_answer_is_waited_for_and_not_taken_for_an_end(
     scripts = dict.fromkeys(("sbatch", "scancel", "sinfo"), "exit 0")
     commands(squeue="sleep 5", **scripts)
     monkeypatch.setattr(slurm_client, "TIMEOUT", 0.3)
-    launcher = SlurmLauncher(NO_LIMIT, tmp_path)
+    launcher = SlurmLauncher(NO_LIMIT, tmp_path, NO_WARM_START)
     launcher._running.append(object())  # type: ignore[arg-type]
     assert launcher.poll() == []
     assert "Slurm does not answer (squeue: " in capsys.readouterr().err
@@ -164,7 +165,7 @@ def test_what_sbatch_is_asked_for(tmp_path: Path, commands):
     )
     folder = tmp_path / "sweeps" / "sweep"
     given = {"time_limit": None, "workers": 2}
-    launcher = SlurmLauncher(given, folder, account="me", additional={"exclude": "n1"})
+    launcher = SlurmLauncher(given, folder, NO_WARM_START, account="me", additional={"exclude": "n1"})
     sweep = Driver(launcher, folder)
     jobs = [
         sweep.scripted(f"cell{i}", "pass", devices=2, nodes=2, threads=3, accelerator="gpu") for i in range(3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -11,12 +12,16 @@ from lengthwise.sweeps import preflight
 from lengthwise.sweeps.job import Job
 from lengthwise.sweeps.launcher import Ended, Launcher
 from lengthwise.sweeps.record import Entry
+from lengthwise.sweeps.warm import WarmStart
+
+NO_WARM_START: Any = None
+"""For a launcher whose jobs are not inspected."""
 
 
 class InThisProcess:
     """A launcher that runs one job at a time, at once, and enters it in `started`."""
 
-    interval = 0.0
+    warm_start = NO_WARM_START
 
     def __init__(self, started: list[Job]) -> None:
         self.started = started
@@ -36,6 +41,9 @@ class InThisProcess:
         ended, self._ended = self._ended, []
         return ended
 
+    def wait(self) -> None:
+        pass
+
     def stop(self, grace: float) -> None:
         pass
 
@@ -54,6 +62,7 @@ def jobs_in_this_process(monkeypatch: pytest.MonkeyPatch) -> list[Job]:
             entry.parameters = answer.get("parameters")
         return [(entry, answer["error"]) for entry, answer in found if "error" in answer]
 
+    monkeypatch.setattr(WarmStart, "server", lambda _: None)
     monkeypatch.setattr(commands, "launcher_of", lambda *_: launcher)
     monkeypatch.setattr(preflight, "inspect", inspect)
     return started

@@ -16,6 +16,7 @@ from lengthwise.runs.status import read_status
 from lengthwise.runs.tables import LENGTH_COLUMNS, TRAIN_COLUMNS
 from lengthwise.sweeps.job import BUSY, Job
 from lengthwise.sweeps.launcher import Ended
+from support.launching import NO_WARM_START
 
 
 def loss_of(config: dict[str, Any], step: int) -> float:
@@ -33,7 +34,7 @@ class Pretending:
     trains.
     """
 
-    interval = 0.0
+    warm_start = NO_WARM_START
 
     def __init__(self, room: int = 1, goes_wrong: Callable[[Job], str | None] = lambda job: None) -> None:
         self.room, self.goes_wrong = room, goes_wrong
@@ -91,6 +92,9 @@ class Pretending:
                 del self._running[job.name]
                 ended.append(Ended(job, code))
         return ended
+
+    def wait(self) -> None:
+        pass
 
     def stop(self, grace: float) -> None:
         self.stopped = True

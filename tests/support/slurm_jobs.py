@@ -62,5 +62,5 @@ class Driver:
         deadline = time.monotonic() + seconds
         while not self.look():
             assert time.monotonic() < deadline, f"after {seconds} s still there: {self.ids()}"
-            time.sleep(self.launcher.interval)
+            self.launcher.wait()
         return self.ended

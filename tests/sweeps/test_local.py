@@ -17,11 +17,12 @@ from lengthwise import process, usage
 from lengthwise.errors import RunError
 from lengthwise.lifeline import LIFELINES, ORPHANED
 from lengthwise.runs.ending import Terminated
-from lengthwise.sweeps import local
+from lengthwise.sweeps import warm
 from lengthwise.sweeps.job import Job
 from lengthwise.sweeps.launcher import Ended
 from lengthwise.sweeps.local import LocalLauncher
 from lengthwise.sweeps.signals import ending_signals
+from lengthwise.sweeps.warm import WarmStart
 from support.commandline import in_own_process
 from support.processes import wait_until
 from sweeps.conftest import BARE, Outputs
@@ -47,6 +48,9 @@ class Server:
         said, self.to_say = self.to_say, []
         return said
 
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
     def failure(self) -> RunError:
         return RunError("the process that starts jobs is gone")
 
@@ -63,7 +67,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[Server]:
         made.append(Server(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(local, "WarmServer", make)
+    monkeypatch.setattr(warm, "WarmServer", make)
     return made
 
 
@@ -88,8 +92,14 @@ def jobs(tmp_path: Path) -> list[Job]:
 
 
 @pytest.fixture
-def launcher(tmp_path: Path) -> Iterator[LocalLauncher]:
-    made = LocalLauncher(OPTIONS, tmp_path)
+def warm_start() -> Iterator[WarmStart]:
+    with WarmStart() as made:
+        yield made
+
+
+@pytest.fixture
+def launcher(tmp_path: Path, warm_start: WarmStart) -> Iterator[LocalLauncher]:
+    made = LocalLauncher(OPTIONS, tmp_path, warm_start)
     yield made
     made.close()
 
@@ -135,9 +145,13 @@ def test_a_working_folder_that_is_gone_is_named(
 
 
 def test_the_time_of_a_job_begins_when_it_is_forked(
-    tmp_path: Path, jobs: list[Job], servers: list[Server], sleepers: list[subprocess.Popen[bytes]]
+    tmp_path: Path,
+    jobs: list[Job],
+    servers: list[Server],
+    sleepers: list[subprocess.Popen[bytes]],
+    warm_start: WarmStart,
 ) -> None:
-    launcher = LocalLauncher({**OPTIONS, "time_limit": 0.05}, tmp_path)
+    launcher = LocalLauncher({**OPTIONS, "time_limit": 0.05}, tmp_path, warm_start)
     launcher.start(jobs[:1])
     time.sleep(0.1)  # the server still imports
     launcher.poll()
@@ -197,7 +211,7 @@ def test_what_is_being_stopped_does_not_start_again(
     assert len(servers) == 1 and launcher.slots.free_slots == 2
 
 
-def test_a_lifeline_whose_file_is_gone_is_replaced(launcher: LocalLauncher) -> None:
+def test_a_lifeline_whose_file_is_gone_is_replaced(warm_start: WarmStart) -> None:
     watching = [
         sys.executable,
         "-c",
@@ -205,12 +219,12 @@ def test_a_lifeline_whose_file_is_gone_is_replaced(launcher: LocalLauncher) -> N
     ]
     processes = []
     for _ in range(2):
-        environment = {**os.environ, **launcher.lifeline.environment}
+        environment = {**os.environ, **warm_start.lifeline.environment}
         processes.append(subprocess.Popen(watching, env=environment, stdin=subprocess.PIPE))
         wait_until(lambda pid=processes[-1].pid: len(os.listdir(f"/proc/{pid}/task")) > 1, 10)  # type: ignore[misc]
         Path(environment[LIFELINES].split(os.pathsep)[0]).unlink()
     assert [one.poll() for one in processes] == [None, None]
-    launcher.close()
+    warm_start.close()
     assert [one.wait(5) for one in processes] == [ORPHANED, ORPHANED], "each still hangs on its own"
     for one in processes:
         assert one.stdin is not None
@@ -218,13 +232,14 @@ def test_a_lifeline_whose_file_is_gone_is_replaced(launcher: LocalLauncher) -> N
 
 
 def test_closing_lets_go_of_everything_whatever_one_part_meets(
-    launcher: LocalLauncher, jobs: list[Job], servers: list[Server], monkeypatch: pytest.MonkeyPatch
+    servers: list[Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launcher.start(jobs)
+    made = WarmStart()
+    made.server()
     monkeypatch.setattr(servers[0], "close", lambda: 1 / 0)
-    scratch, lifeline = Path(launcher._scratch.name), launcher.lifeline
+    scratch, lifeline = Path(made._scratch.name), made.lifeline
     with pytest.raises(ZeroDivisionError):
-        launcher.close()
+        made.close()
     assert not scratch.exists() and not lifeline.path.exists()
 
 

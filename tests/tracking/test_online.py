@@ -171,7 +171,12 @@ def test_two_processes_are_one_run(tmp_path: Path) -> None:
     alone.mkdir()
     with WandbServer() as single, single.login():
         assert in_process(alone, "train", *COMMAND, "evaluation.symmetry=false", "wandb=online").code == 0
-    assert sorted(server.asked) == sorted(single.asked)  # nobody else has asked for anything
+    # Nobody else has asked for anything; how often W&B's process writes one run's description goes by the clock.
+    assert sorted(without(server.asked, "UpsertBucket")) == sorted(without(single.asked, "UpsertBucket"))
+
+
+def without(asked: list[str], name: str) -> list[str]:
+    return [each for each in asked if each != name]
 
 
 def test_control_a_row_that_is_missing_or_another_is_seen(both: dict[str, Uploaded]) -> None:

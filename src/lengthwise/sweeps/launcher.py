@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lengthwise.sweeps.job import BUSY, Job
+from lengthwise.sweeps.warm import WarmStart
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,12 @@ class Ended:
 
 
 class Launcher(Protocol):
-    """Starts jobs and tells of their end. Constructed as ``Class(options, folder, **its own options)``: the
-    configuration's group ``sweep``, and the sweep's own folder.
+    """Starts jobs and tells of their end. Constructed as ``Class(options, folder, warm_start, **its own options)``: the
+    configuration's group ``sweep``, the sweep's own folder, and the warm start of this process.
     """
 
-    interval: float
-    """Seconds between two looks."""
+    warm_start: WarmStart
+    """Whoever started it ends it."""
 
     def refuse(self, jobs: Sequence[Job]) -> None:
         """Raises ConfigError where a job can never run here."""
@@ -42,6 +43,9 @@ class Launcher(Protocol):
 
     def poll(self) -> list[Ended]:
         """Those that ended since the last look."""
+
+    def wait(self) -> None:
+        """Until it is time for the next look."""
 
     def stop(self, grace: float) -> None:
         """Interrupt all that run, so that they can say so in their status; after `grace` seconds kill them.

@@ -11,19 +11,20 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from lengthwise.errors import RunError
-from lengthwise.lifeline import Lifeline
 from lengthwise.runs.atomic import explain
 from lengthwise.sweeps.job import Job, clean_environment
 from lengthwise.sweeps.launcher import Ended
 from lengthwise.sweeps.slots import Share, Slots, choose_gpus
-from lengthwise.sweeps.warm import WarmServer
+from lengthwise.sweeps.warm import WarmServer, WarmStart
 
 GRACE = 10.0
 """Seconds that a job has to come to its end when it is asked to."""
+
+_PAUSE = 0.05
+"""Seconds between two looks at the jobs, at most."""
 
 _DEATHS = 3
 """Of the warm server, until jobs do without it."""
@@ -51,16 +52,11 @@ class LocalLauncher:
     Raises ConfigError for GPUs that are not there.
     """
 
-    interval = 0.05
-
-    def __init__(self, options: Mapping[str, Any], folder: Path) -> None:
-        self.options = options
+    def __init__(self, options: Mapping[str, Any], folder: Path, warm_start: WarmStart) -> None:
+        self.options, self.warm_start = options, warm_start
         self.slots = Slots(options["workers"], choose_gpus(options["gpus"]), options["gpus_per_job"])
-        self._lifelines = [Lifeline()]
-        self._scratch = TemporaryDirectory(prefix="lengthwise-")
         self._running: dict[str, _Running] = {}
         self._ended: list[Ended] = []  # that never began
-        self._server: WarmServer | None = None
         self._deaths = 0
         self._stopping = False
         # Forking a process with a GPU driver's or Apple's frameworks loaded is asking for trouble.
@@ -70,19 +66,6 @@ class LocalLauncher:
     def at_once(self) -> float:
         """Jobs that fit at a time, if each takes one slot."""
         return self.slots.capacity
-
-    @property
-    def lifeline(self) -> Lifeline:
-        """For the processes to come: another one where the file of the last is gone, which still holds its own."""
-        if not self._lifelines[-1].is_intact:
-            self._lifelines.append(Lifeline())
-        return self._lifelines[-1]
-
-    def server(self) -> WarmServer:
-        """The warm server, started where there is none; the imports take it some seconds, which nobody waits for."""
-        if self._server is None:
-            self._server = WarmServer(Path(self._scratch.name) / "server.log", self.lifeline.environment)
-        return self._server
 
     def refuse(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
@@ -100,16 +83,16 @@ class LocalLauncher:
 
     def poll(self) -> list[Ended]:
         ended: list[Ended] = []
-        if self._server is not None:
-            alive = self._server.is_alive  # first, so that nothing it has said is missed
-            for answer in self._server.answers():
+        if (server := self.warm_start.running) is not None:
+            alive = server.is_alive  # first, so that nothing it has said is missed
+            for answer in server.answers():
                 if "started" in answer:
                     if running := self._running.get(answer["started"]):
                         running.pid, running.began = answer["pid"], time.monotonic()
                 elif answer["ended"] in self._running:
                     ended.append(self._end(answer["ended"], answer["code"]))
             if not alive:
-                self._server_died()
+                self._server_died(server)
         for name, running in list(self._running.items()):
             if running.process is not None and _has_ended(running.process):
                 _kill_group(running.process.pid)  # ranks that outlived the first
@@ -117,6 +100,13 @@ class LocalLauncher:
         self._enforce_time_limit()
         never, self._ended = self._ended, []
         return [*ended, *never]
+
+    def wait(self) -> None:
+        server = self.warm_start.running
+        if server is None or any(running.process is not None for running in self._running.values()):
+            time.sleep(_PAUSE)
+        else:
+            server.wait(_PAUSE)  # a job that ended leaves its share to the next at once
 
     def stop(self, grace: float = GRACE) -> None:
         self._stopping = True
@@ -131,22 +121,16 @@ class LocalLauncher:
                     if not running.signalled and running.pid is not None:
                         _signal(running.pid, signal.SIGINT)
                         running.signalled = True
-                time.sleep(self.interval)
+                self.wait()
         for running in self._running.values():
             _kill_group(running.pid)
         while self._running and time.monotonic() < deadline + grace:
             self.poll()
-            time.sleep(self.interval)
+            self.wait()
 
     def close(self) -> None:
-        with contextlib.ExitStack() as last:  # whatever one of them meets, the others are done
-            last.callback(self._scratch.cleanup)
-            for lifeline in self._lifelines:
-                last.callback(lifeline.release)
-            if self._server is not None:
-                last.callback(self._server.close)
-            for running in self._running.values():
-                last.callback(_kill_group, running.pid)
+        for running in self._running.values():
+            _kill_group(running.pid)
 
     # -- one job -----------------------------------------------------------------------------------------------
 
@@ -164,12 +148,16 @@ class LocalLauncher:
     def _launch(self, running: _Running) -> None:
         job = running.job
         job.write()
-        environment = {**clean_environment(), **self.lifeline.environment, **running.share.environment}
+        environment = {
+            **clean_environment(),
+            **self.warm_start.lifeline.environment,
+            **running.share.environment,
+        }
         running.began = time.monotonic()
         with job.log.open("ab") as log:
             if self.warm and job.devices == 1:
                 with contextlib.suppress(RunError):  # it is gone: the next look deals with that
-                    self.server().ask(job.name, "job", job.file, job.log, environment)
+                    self.warm_start.server().ask(job.name, "job", job.file, job.log, environment)
                 return
             running.process = subprocess.Popen(
                 job.command(),
@@ -199,12 +187,11 @@ class LocalLauncher:
                 # Only the first process: it tells its ranks. A signal to all of them can leave one in a collective.
                 _signal(running.pid, signal.SIGTERM)
 
-    def _server_died(self) -> None:
+    def _server_died(self, server: WarmServer) -> None:
         """Its jobs can no longer be waited for: they are killed and start again, each once; then they fail."""
-        assert self._server is not None
-        reason = str(self._server.failure())
-        self._server.close()
-        self._server, self._deaths = None, self._deaths + 1
+        reason = str(server.failure())
+        self.warm_start.end_server()
+        self._deaths += 1
         self.warm = self.warm and self._deaths <= _DEATHS
         for running in [running for running in self._running.values() if running.process is None]:
             _kill_group(running.pid)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from lengthwise import tracking
 from lengthwise.errors import ConfigError, RunError
-from lengthwise.lifeline import Lifeline
 from lengthwise.runs.tested import is_complete
 from lengthwise.sweeps.cells import Cell
 from lengthwise.sweeps.job import clean_environment
 from lengthwise.sweeps.launcher import Launcher
 from lengthwise.sweeps.record import DONE, Entry
-from lengthwise.sweeps.warm import WarmServer
+from lengthwise.sweeps.warm import WarmStart
 
 _SHOWN = 10
 
@@ -44,22 +42,19 @@ def plan(entry: Entry) -> None:
 
 
 def inspect(entries: Sequence[Entry], launcher: Launcher) -> list[tuple[Entry, str]]:
-    """Have a warm server build each cell's model in shape only; enters `parameters`, returns the cells that cannot be.
+    """Have a warm child build each cell's model in shape only; enters `parameters`, returns the cells that cannot be.
 
-    The server is the launcher's own where it has one. Raises RunError where the server fails.
+    Raises RunError where the warm server fails.
     """
-    with _server_of(launcher) as (server, lifeline), TemporaryDirectory(prefix="lengthwise-") as scratch:
-        return _ask(entries, server, Path(scratch), lifeline)
+    with TemporaryDirectory(prefix="lengthwise-") as scratch:
+        return _ask(entries, launcher.warm_start, Path(scratch))
 
 
-def _ask(
-    entries: Sequence[Entry], server: WarmServer, folder: Path, environment: dict[str, str]
-) -> list[tuple[Entry, str]]:
+def _ask(entries: Sequence[Entry], warm_start: WarmStart, folder: Path) -> list[tuple[Entry, str]]:
     file = folder / "inspection.json"
     file.write_text(json.dumps([entry.cell.config for entry in entries]), encoding="utf-8")
-    server.ask(
-        "inspection", "inspect", file, folder / "inspection.log", {**clean_environment(), **environment}
-    )
+    server, environment = warm_start.server(), {**clean_environment(), **warm_start.lifeline.environment}
+    server.ask("inspection", "inspect", file, folder / "inspection.log", environment)
     code = None
     while code is None:
         for answer in server.answers(wait=0.2):
@@ -78,20 +73,6 @@ def _ask(
         else:
             entry.parameters = found["parameters"]
     return illegal
-
-
-@contextlib.contextmanager
-def _server_of(launcher: Launcher) -> Iterator[tuple[WarmServer, dict[str, str]]]:
-    """The launcher's own warm server, or one for as long as it is needed; the environment that its children need."""
-    if hasattr(launcher, "server"):
-        yield launcher.server(), launcher.lifeline.environment  # type: ignore[attr-defined]
-        return
-    with Lifeline() as lifeline, TemporaryDirectory(prefix="lengthwise-") as scratch:
-        server = WarmServer(Path(scratch) / "server.log", lifeline.environment)
-        try:
-            yield server, lifeline.environment
-        finally:
-            server.close()
 
 
 def refuse_unreachable(cells: Sequence[Cell]) -> None:

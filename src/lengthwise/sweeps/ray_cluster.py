@@ -18,9 +18,13 @@ from lengthwise.errors import ConfigError
 from lengthwise.lifeline import LIFELINES, Lifeline
 from lengthwise.sweeps.job import Job, clean_environment
 from lengthwise.sweeps.launcher import Ended
+from lengthwise.sweeps.warm import WarmStart
 
 GRACE = 10.0
 """Seconds that a job has to come to its end when it is asked to."""
+
+_PAUSE = 0.1
+"""Seconds between two looks at the tasks."""
 
 _LOOK = 0.05
 _OURS = ("LENGTHWISE_", "WANDB_", "PYTHON")
@@ -37,17 +41,16 @@ class RayLauncher:
     Raises ConfigError where Ray is not installed or no cluster can be had.
     """
 
-    interval = 0.1
-
     def __init__(
         self,
         options: Mapping[str, Any],
         folder: Path,
+        warm_start: WarmStart,
         address: str | None = None,
         num_cpus: int | None = None,
         num_gpus: int | None = None,
     ) -> None:
-        self.options = options
+        self.options, self.warm_start = options, warm_start
         if options.get("gpus") is not None:
             raise ConfigError(
                 f"sweep.gpus={options['gpus']}: Ray chooses the GPUs; hydra.launcher.num_gpus says how many a cluster "
@@ -104,6 +107,9 @@ class RayLauncher:
         ready, _ = self._ray.wait(list(self._tasks), num_returns=len(self._tasks), timeout=0)
         return [self._end(task) for task in ready]
 
+    def wait(self) -> None:
+        time.sleep(_PAUSE)
+
     def stop(self, grace: float = GRACE) -> None:
         deadline = time.monotonic() + grace
         for task in self._tasks:
@@ -111,12 +117,12 @@ class RayLauncher:
         with contextlib.suppress(KeyboardInterrupt):  # once more means at once
             while self._tasks and time.monotonic() < deadline:
                 self.poll()
-                time.sleep(self.interval)
+                self.wait()
         for task in self._tasks:
             self._ray.cancel(task, force=True)  # the lifeline takes the job along
         while self._tasks and time.monotonic() < deadline + grace:
             self.poll()
-            time.sleep(self.interval)
+            self.wait()
 
     def close(self) -> None:
         for task in self._tasks:

@@ -92,7 +92,7 @@ class SearchLoop:
         with self.display, ending_signals():
             try:
                 while self._turn():
-                    time.sleep(self.launcher.interval)
+                    self.launcher.wait()
             except BaseException:
                 # As in a sweep: whatever it is, the running jobs are to say that they were stopped.
                 with contextlib.suppress(OSError):

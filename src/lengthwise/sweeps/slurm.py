@@ -27,6 +27,7 @@ from lengthwise.sweeps.launcher import Ended
 from lengthwise.sweeps.slurm_client import Partition, SlurmJob, SlurmSilent
 from lengthwise.sweeps.slurm_notes import NAME, find_earlier, is_same, write_note
 from lengthwise.sweeps.slurm_task import GRACE, SlurmTask, TaskEnd, read_end
+from lengthwise.sweeps.warm import WarmStart
 
 _ARRAY = 1000  # Slurm's default MaxArraySize is 1001
 _PATIENCE = 30.0  # seconds that a result may take to come over a shared file system, or a job to be listed
@@ -81,6 +82,7 @@ class SlurmLauncher:
         self,
         options: Mapping[str, Any],
         folder: Path,
+        warm_start: WarmStart,
         *,
         partition: str | None = None,
         account: str | None = None,
@@ -99,13 +101,14 @@ class SlurmLauncher:
         poll_seconds: float = 5.0,
     ) -> None:
         _refuse_missing()
+        self.warm_start = warm_start
         self.time_limit: float | None = options["time_limit"]
         self.folder = folder.resolve() / "slurm"
         self.partition = partition or os.environ.get("SBATCH_PARTITION")
         self.cpus_per_task, self.gpus_per_task = cpus_per_task, gpus_per_task
         self.timeout_min, self.restarts, self.warning = timeout_min, restarts, signal_delay
         self.srun_args = list(srun_args)
-        self.interval = poll_seconds
+        self.poll_seconds = poll_seconds
         self._asked = {
             "partition": partition,
             "account": account,
@@ -189,6 +192,9 @@ class SlurmLauncher:
                 self._running.remove(submitted)
                 ended.append(end)
         return ended
+
+    def wait(self) -> None:
+        time.sleep(self.poll_seconds)
 
     def stop(self, grace: float = GRACE) -> None:
         """Those of a launching process that is still there are left to it."""
@@ -307,7 +313,7 @@ class SlurmLauncher:
                 self._complain(silence)
             if not ids:
                 return
-            time.sleep(min(0.5, self.interval))
+            time.sleep(min(0.5, self.poll_seconds))
 
     def _complain(self, silence: SlurmSilent) -> None:
         if not self._silent:

@@ -221,7 +221,7 @@ class _Loop:
     def run(self) -> None:
         try:
             while self._turn():
-                time.sleep(self.launcher.interval)
+                self.launcher.wait()
         except BaseException:
             # Whatever it is, the running jobs are to say in their status that they were stopped.
             with contextlib.suppress(OSError):

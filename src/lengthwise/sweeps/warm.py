@@ -10,9 +10,12 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
 from typing import Any
 
 from lengthwise.errors import RunError
+from lengthwise.lifeline import Lifeline
 from lengthwise.process import import_path
 from lengthwise.sweeps.job import clean_environment, describe_exit
 
@@ -76,6 +79,11 @@ class WarmServer:
         self.ready = self.ready or any("ready" in answer for answer in found)
         return [answer for answer in found if "ready" not in answer]
 
+    def wait(self, seconds: float) -> None:
+        """Until it has something to say, at most `seconds`."""
+        if self._process.stdout is not None:
+            select.select([self._process.stdout], [], [], seconds)
+
     def failure(self) -> RunError:
         """Why it is gone."""
         code = self._process.wait()
@@ -93,3 +101,49 @@ class WarmServer:
             with contextlib.suppress(OSError):
                 if stream is not None:
                     stream.close()
+
+
+class WarmStart:
+    """The warm server of this process, started where there is none, and the lifeline that all it starts hangs on.
+
+    A context manager, or call `close`: then nothing of it is left.
+    """
+
+    def __init__(self) -> None:
+        self._lifelines = [Lifeline()]
+        self._scratch = TemporaryDirectory(prefix="lengthwise-")
+        self.running: WarmServer | None = None
+
+    @property
+    def lifeline(self) -> Lifeline:
+        """For the processes to come: another one where the file of the last is gone, which still holds its own."""
+        if not self._lifelines[-1].is_intact:
+            self._lifelines.append(Lifeline())
+        return self._lifelines[-1]
+
+    def server(self) -> WarmServer:
+        """Ask early: its imports take it some seconds, which nobody waits for who has something else to do."""
+        if self.running is None:
+            self.running = WarmServer(Path(self._scratch.name) / "server.log", self.lifeline.environment)
+        return self.running
+
+    def end_server(self) -> None:
+        """The next one who asks gets another."""
+        if self.running is not None:
+            self.running.close()
+            self.running = None
+
+    def close(self) -> None:
+        with contextlib.ExitStack() as last:  # whatever one of them meets, the others are done
+            last.callback(self._scratch.cleanup)
+            for lifeline in self._lifelines:
+                last.callback(lifeline.release)
+            last.callback(self.end_server)
+
+    def __enter__(self) -> WarmStart:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

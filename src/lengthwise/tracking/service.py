@@ -1,13 +1,24 @@
-"""wandb's own process, which does the work: never waited for without end."""
+"""wandb and its own process, which does the work: neither is waited for where that can be helped."""
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 
 _LETTING_GO = 5.0
-"""Seconds until it is left to itself; it ends with this process."""
+"""Seconds until that process is left to itself; it ends with this one."""
+
+_USED = ("wandb", "wandb.sdk.launch.inputs.internal", "pandas", "requests")
+"""What a run imports, most of it only when it is opened."""
+
+
+def preload() -> None:
+    """Import what takes a run a second or two, while there is nothing else to do."""
+    for name in _USED:
+        with suppress(ImportError):
+            importlib.import_module(name)
 
 
 def within(seconds: float, what: Callable[[], object]) -> None:
