@@ -21,6 +21,7 @@ from lengthwise.errors import ConfigError
 from lengthwise.paths import conf_dir
 from lengthwise.sweeping import composer_of, hydra_words, launcher_of, may_be_many, parse, search_of, sweep_of
 from lengthwise.sweeps.record import runs_of_study
+from lengthwise.sweeps.signals import ending_signals
 from lengthwise.sweeps.sweep import run as run_sweeps
 from lengthwise.sweeps.warm import WarmStart
 from lengthwise.tracking import options_of, preload
@@ -45,7 +46,7 @@ def train(arguments: list[str]) -> int:
     if options.cfg or options.info or options.hydra_help or options.shell_completion:
         return _show(arguments, options)
     if may_be_many(options):
-        with WarmStart() as warm_start:
+        with ending_signals(), WarmStart() as warm_start:
             warm_start.server()  # it imports while we compose
             if (code := _many(options, warm_start)) is not None:
                 return code
@@ -209,7 +210,7 @@ def demo(arguments: list[str]) -> int:
     from lengthwise.report.one_run import one_line
 
     sweeps, studies = [], []
-    with WarmStart() as warm_start:
+    with ending_signals(), WarmStart() as warm_start:
         warm_start.server()  # it imports while we compose
         for name in DEMO_STUDIES:
             options = parse([f"study={name}", *arguments])

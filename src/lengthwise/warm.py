@@ -1,6 +1,7 @@
 """The warm server: a process that has imported everything, and forks one fresh process for each job.
 
-It reads requests and writes answers, a JSON object a line; the end of its input ends it. It never computes anything
+``python -m lengthwise.warm FOLDER``: its temporary files go there, for the launching process to remove. It reads
+requests and writes answers, a JSON object a line; the end of its input ends it. It never computes anything
 itself: a pool of threads or a CUDA context would not survive a fork.
 """
 
@@ -14,6 +15,7 @@ import os
 import select
 import signal
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -36,9 +38,12 @@ def main() -> int:
     os.dup2(2, 1)  # whatever a library prints is no answer
     lifeline.watch()  # while it imports it would not see the end of its input; a fork leaves the thread behind
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the launcher sees to its jobs
+    # W&B makes folders when it is imported, and would remove them at an end that this process does not have.
+    tempfile.tempdir = sys.argv[1]
     for name in _PRELOAD:
         importlib.import_module(name)
     preload()
+    tempfile.tempdir = None
     gc.collect()
     gc.freeze()  # a child's collector then leaves the shared pages alone
     _Server(answers).serve()

@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,9 @@ def can_trace() -> bool:
 CAN_TRACE = can_trace()
 
 
-def watched(folder: Path, *command: str) -> tuple[str, str, subprocess.CompletedProcess[str]]:
+def watched(
+    folder: Path, *command: str, **environment: str
+) -> tuple[str, str, subprocess.CompletedProcess[str]]:
     """Run by Python: what strace saw (empty where there is none), what Python's own hooks saw, and the process."""
     log, trace = folder / "network.log", folder / "trace.txt"
     path = os.pathsep.join(filter(None, [str(_GUARD), os.environ.get("PYTHONPATH")]))
@@ -35,7 +39,7 @@ def watched(folder: Path, *command: str) -> tuple[str, str, subprocess.Completed
     done = subprocess.run(
         [*tracing, sys.executable, *command],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": path, "LENGTHWISE_TEST_NETWORK_LOG": str(log)},
+        env={**os.environ, "PYTHONPATH": path, "LENGTHWISE_TEST_NETWORK_LOG": str(log), **environment},
         capture_output=True,
         text=True,
         timeout=240,
@@ -46,15 +50,24 @@ def watched(folder: Path, *command: str) -> tuple[str, str, subprocess.Completed
 @pytest.fixture(scope="module", params=[[], ["-m", "seed=0,1", "evaluation.pictures=[attention,positions]"]])
 def ordinary(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, str, Path]:
-    """A run, and a sweep with all that W&B shows of one."""
+) -> Iterator[tuple[str, str, Path]]:
+    """A run, and a sweep with all that W&B shows of one: what was seen of connections, and its temporary folder."""
     folder = tmp_path_factory.mktemp("offline")
+    temporary = tempfile.mkdtemp(prefix="lw-")  # a short name: sockets are made in it
     command = [word for word in [*QUICK, *SMALL] if not word.startswith("wandb")]
-    trace, log, done = watched(folder, "-m", "lengthwise", "train", *request.param, *command)
+    trace, log, done = watched(
+        folder, "-m", "lengthwise", "train", *request.param, *command, TMPDIR=temporary
+    )
     assert done.returncode == 0, done.stderr
     found = [len(list((folder / "outputs" / "wandb").glob(name))) for name in ("*run-*", "*/files/media/*/*")]
     assert found == ([3, 8] if request.param else [1, 2])  # runs with the report; tables, pictures, page
-    return trace, log, folder
+    yield trace, log, Path(temporary)
+    shutil.rmtree(temporary)
+
+
+def test_nothing_is_left_behind(ordinary: tuple[str, str, Path]) -> None:
+    """But PyTorch's cache of what it compiled, which later runs use."""
+    assert [path for path in ordinary[2].iterdir() if not path.name.startswith("torchinductor_")] == []
 
 
 def test_no_python_process_uses_the_network(ordinary: tuple[str, str, Path]) -> None:

@@ -1472,9 +1472,9 @@ RANKS = [
     ),
     Fault(
         "the word of another start is taken",
-        "training/ranks.py",
-        'return f"lengthwise/{self.place.token}/{self._number}/"',
-        'return f"lengthwise/{self._number}/"',
+        "training/meeting.py",
+        'f"lengthwise/{place.token}/{number}/"',
+        'f"lengthwise/{number}/"',
         f"{TEAM}::test_two_starts_on_one_port_do_not_hear_each_other",
     ),
     Fault(
@@ -1747,6 +1747,13 @@ SWEEPS = [
         "            self.slots.give_back(running.share)\n            self._ended.append(Ended(job, None, f",
         "            self._ended.append(Ended(job, None, f",
         f"{LOCAL}::test_a_job_that_cannot_be_started_fails_alone[cold]",
+    ),
+    Fault(
+        "temporary folders of the warm server outlive it",
+        "warm.py",
+        "    tempfile.tempdir = sys.argv[1]\n",
+        "",
+        "tests/cli/test_offline.py::test_nothing_is_left_behind",
     ),
     Fault(
         "a sweep under nohup ends with its terminal",

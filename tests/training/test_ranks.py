@@ -12,7 +12,7 @@ import pytest
 import torch.distributed as dist
 
 from lengthwise.errors import RunError
-from lengthwise.training import ranks
+from lengthwise.training import meeting, ranks
 from lengthwise.training.place import Place
 from lengthwise.training.ranks import Team
 from support.ranks import as_processes, free_port
@@ -56,14 +56,14 @@ def test_two_starts_on_one_port_do_not_hear_each_other():
                 team.order(ORDER)
                 time.sleep(1)
                 return None
-            ranks.MEETING = 0.3
+            meeting.MEETING = 0.3
             return team.await_order()
 
     assert str(as_processes(body)[1]).startswith("RunError: rank 1 has waited")
 
 
 def test_a_follower_without_a_leader_gives_up(monkeypatch):
-    monkeypatch.setattr(ranks, "MEETING", 1.0)
+    monkeypatch.setattr(meeting, "MEETING", 1.0)
     lonely = Place("torchrun", 1, 2, 1, 0, "127.0.0.1", free_port(), "x")
     with (
         pytest.raises(RunError, match=r"rank 1 does not reach rank 0 at 127\.0\.0\.1:.*MASTER_PORT"),
@@ -83,7 +83,7 @@ def test_a_port_in_use_is_a_clear_error():
 
 
 def test_a_rank_that_does_not_come_is_named(monkeypatch):
-    monkeypatch.setattr(ranks, "MEETING", 0.3)
+    monkeypatch.setattr(meeting, "MEETING", 0.3)
     monkeypatch.setattr(ranks, "_GOODBYE", 0.1)
     with (
         pytest.raises(RunError, match=r"3 processes were asked for; after 0 s rank 1, 2 has not come"),
@@ -101,8 +101,8 @@ def test_the_size_of_the_group_is_counted():
         with Team(place) as team:
             if place.leads:
                 return team.join("cpu")
-            team._set("ready/1", "")
-            return team._store.wait([f"{team._prefix}end"])
+            team._meeting.set("ready/1")
+            return team._meeting.get("end")
 
     assert as_processes(body)[0] == "RunError: 2 processes were asked for, and 1 came together"
 
@@ -146,7 +146,7 @@ def test_a_job_in_the_background_of_a_shell_hears_of_it_too():
 
 
 def test_a_follower_in_silence_counts_as_dead(monkeypatch):
-    monkeypatch.setattr(ranks, "SILENCE", 2.0)
+    monkeypatch.setattr(meeting, "SILENCE", 2.0)
 
     def body(place: Place) -> Any:
         with Team(place) as team:
@@ -190,7 +190,7 @@ def test_an_error_of_the_leaders_own_stays_what_it_is():
     def body(place: Place) -> Any:
         with Team(place) as team:
             if not place.leads:
-                return team._store.wait([f"{team._prefix}end"])
+                return team._meeting.get("end")
             with team.blaming():
                 raise ValueError("mine")
 

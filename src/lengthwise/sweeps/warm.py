@@ -21,7 +21,8 @@ from lengthwise.sweeps.job import clean_environment, describe_exit
 
 
 class WarmServer:
-    """A running server; starting it does not wait for its imports. `log` takes what it has to say.
+    """A running server; starting it does not wait for its imports. `log` takes what it has to say, its folder other
+    files.
 
     Its processes hang on `lifeline` (environment variables) and on this object: `close` ends it, not its jobs.
     """
@@ -31,7 +32,7 @@ class WarmServer:
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as stream:
             self._process = subprocess.Popen(
-                [sys.executable, "-u", "-P", "-m", "lengthwise.warm"],
+                [sys.executable, "-u", "-P", "-m", "lengthwise.warm", str(log.parent.resolve())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stream,

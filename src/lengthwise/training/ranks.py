@@ -1,7 +1,7 @@
 """The processes of one run: a leader, which decides, and followers, which are told.
 
-All meet in a small store that the leader keeps (torch's TCPStore). Through it the leader gives its orders, hears why a
-follower failed, and is seen to be alive; so that no rank waits for one that is gone:
+In their `Meeting` the leader gives its orders, hears why a follower failed, and is seen to be alive; so that no rank
+waits for one that is gone:
 
 - a follower that dies ends the run, with the reason, whatever the leader is waiting for;
 - a leader that ends, in any way, takes its followers with it.
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import _thread
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -25,7 +24,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -36,14 +34,10 @@ import torch.distributed as dist
 from lengthwise.errors import LengthwiseError, RunError
 from lengthwise.lifeline import Lifeline
 from lengthwise.process import hear_interrupts, import_path, python_path
+from lengthwise.training import meeting
 from lengthwise.training.hardware import rank_device
+from lengthwise.training.meeting import Meeting
 from lengthwise.training.place import Place
-
-MEETING = 300.0
-"""Seconds that ranks wait for each other at the start."""
-
-SILENCE = 120.0
-"""Seconds after which a follower on another machine that gives no sign of life counts as dead."""
 
 _BEAT = 1.0
 _GOODBYE = 5.0
@@ -56,9 +50,6 @@ _FOLLOW = (
 )
 _LOST = re.compile(r"gloo|nccl|connection (closed|reset|refused)|broken pipe", re.IGNORECASE)
 _FAILED = 2
-_NUMBERS = itertools.count()
-_KEPT: dict[tuple[str, int], Any] = {}
-"""Stores at addresses that were given from outside: kept to the end of the process, for a run that may follow."""
 
 
 class Team:
@@ -75,8 +66,7 @@ class Team:
         self.place = place
         self.failure: str | None = None
         self.last_words: Callable[[str], None] = lambda reason: None
-        self._store: Any = None
-        self._port = place.port
+        self._meeting = Meeting(place)
         self._lifeline: Lifeline | None = None
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._logs: dict[int, Path] = {}
@@ -85,8 +75,6 @@ class Team:
         self._watcher: threading.Thread | None = None
         self._joined = False
         self._handlers: dict[int, Any] = {}
-        # A script that trains several runs may meet in one store for all of them.
-        self._number = next(_NUMBERS) if place.outside else 0
 
     @property
     def alone(self) -> bool:
@@ -98,7 +86,7 @@ class Team:
         if self.place.leads and not self.alone:
             hear_interrupts()  # it is how the leader learns that a rank is gone
         if self.place.outside or not self.place.leads:
-            self._open_store()
+            self._meeting.open()
             self._watch(self._watch_followers if self.place.leads else self._watch_leader)
         return self
 
@@ -110,17 +98,17 @@ class Team:
             self._watcher.join(2 * _BEAT)
         if self.place.leads and not self.alone:
             with contextlib.suppress(Exception):
-                self._set("end", str(_code(error)))
+                self._meeting.set("end", str(_code(error)))
                 if self.place.outside:
                     self._see_off()
             self._end_processes()
         elif not self.alone:
             with contextlib.suppress(Exception):
-                self._set(f"left/{self.place.rank}", "")
+                self._meeting.set(f"left/{self.place.rank}")
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
         self.part(broken=error is not None)
-        self._store = None
+        self._meeting.close()
 
     def join(self, accelerator: str) -> None:
         """Become one process group, and see that it is as large as was asked for.
@@ -135,14 +123,14 @@ class Team:
             if self._scratch is not None:  # read by all; a leader that is killed leaves nothing behind
                 self._scratch.cleanup()
         else:
-            self._set(f"ready/{place.rank}", "")
+            self._meeting.set(f"ready/{place.rank}")
         if device.type == "cuda":
             torch.cuda.set_device(device)
         if not dist.is_initialized():
             self._joined = True
             dist.init_process_group(
                 "nccl" if device.type == "cuda" else "gloo",
-                store=dist.PrefixStore(f"{self._prefix}group", self._store),
+                store=self._meeting.part("group"),
                 rank=place.rank,
                 world_size=place.world,
                 device_id=device if device.type == "cuda" else None,
@@ -170,13 +158,13 @@ class Team:
         """Start the followers, unless they are started from outside; what they say goes to `logs`/rankN.log."""
         if self.alone or self.place.outside:
             return
-        self._open_store()
+        self._meeting.open()
         self._lifeline = Lifeline()
         self._scratch = tempfile.TemporaryDirectory(prefix="lengthwise-ranks-")
         apart: Any = {"process_group": 0} if os.name == "posix" else {}
         environment = {**os.environ, **self._lifeline.environment, "PYTHONPATH": python_path()}
         for rank in range(1, self.place.world):
-            place = {**self.place.to_dict(), "rank": rank, "local_rank": rank, "port": self._port}
+            place = {**self.place.to_dict(), "rank": rank, "local_rank": rank, "port": self._meeting.port}
             file = Path(self._scratch.name) / f"rank{rank}.json"
             file.write_text(
                 json.dumps({"place": place, "config": config, "path": import_path()}), encoding="utf-8"
@@ -196,7 +184,7 @@ class Team:
     def order(self, order: Mapping[str, Any] | None) -> None:
         """Say what is to be done; None: there is nothing to do."""
         if not self.alone:
-            self._set("order", json.dumps(order))
+            self._meeting.set("order", json.dumps(order))
 
     @contextlib.contextmanager
     def blaming(self) -> Iterator[None]:
@@ -218,36 +206,40 @@ class Team:
 
     def _meet(self) -> None:
         """Wait here, where signals are heard, until all are ready to wait in the process group."""
-        deadline = time.monotonic() + MEETING
-        while missing := [r for r in range(1, self.place.world) if not self._has(f"ready/{r}")]:
+        deadline = time.monotonic() + meeting.MEETING
+        while missing := [r for r in range(1, self.place.world) if not self._meeting.has(f"ready/{r}")]:
             if self.failure is not None:
                 raise RunError(self.failure)
             if time.monotonic() > deadline:
                 raise RunError(
-                    f"{self.place.world} processes were asked for; after {MEETING:.0f} s rank "
+                    f"{self.place.world} processes were asked for; after {meeting.MEETING:.0f} s rank "
                     f"{', '.join(map(str, missing))} has not come"
                 )
             time.sleep(0.05)
 
     def _watch_followers(self) -> None:
-        beats: dict[int, tuple[bytes, float]] = {}
-        store, listened = self._client(), 0.0
+        beats: dict[int, tuple[str, float]] = {}
+        heard, listened = self._meeting.for_another_thread(), 0.0
         while not self._left.wait(0.2):
             with contextlib.suppress(Exception):
-                reason = self._death(store)
-                if reason is None and self.place.outside and time.monotonic() - listened > SILENCE / 20:
-                    reason, listened = self._silence(store, beats), time.monotonic()
+                reason = self._death(heard)
+                if (
+                    reason is None
+                    and self.place.outside
+                    and time.monotonic() - listened > meeting.SILENCE / 20
+                ):
+                    reason, listened = self._silence(heard, beats), time.monotonic()
                 if reason is not None:
                     self.failure = reason
                     self._break_off(reason)
                     return
 
-    def _death(self, store: Any) -> str | None:
+    def _death(self, heard: Meeting) -> str | None:
         """Why a follower is gone; one that was killed before one that failed before one that lost the others."""
-        if not self._has("failures", store) and not self._gone(store):
+        if not heard.has("failures") and not self._gone(heard):
             return None
         time.sleep(0.5)  # the first to be noticed need not be the first that fell
-        gone, reported = self._gone(store), self._reported(store)
+        gone, reported = self._gone(heard), self._reported(heard)
         found = [
             (code >= 0, rank, _exit_in_words(code)) for rank, code in gone.items() if rank not in reported
         ]
@@ -261,26 +253,26 @@ class Team:
         more = f" (its output: {log})" if log is not None and log.is_file() and log.stat().st_size else ""
         return f"{who} of {self.place.world} {why}{more}"
 
-    def _gone(self, store: Any) -> dict[int, int]:
+    def _gone(self, heard: Meeting) -> dict[int, int]:
         """Rank -> exit code of those of ours that have ended before they were done."""
         ended = {rank: process.poll() for rank, process in self._processes.items()}
-        return {
-            r: code for r, code in ended.items() if code is not None and not self._has(f"done/{r}", store)
-        }
+        return {r: code for r, code in ended.items() if code is not None and not heard.has(f"done/{r}")}
 
-    def _reported(self, store: Any) -> dict[int, str]:
-        ranks = [rank for rank in range(1, self.place.world) if self._has(f"failed/{rank}", store)]
-        return {rank: store.get(f"{self._prefix}failed/{rank}").decode() for rank in ranks}
+    def _reported(self, heard: Meeting) -> dict[int, str]:
+        ranks = [rank for rank in range(1, self.place.world) if heard.has(f"failed/{rank}")]
+        return {rank: heard.get(f"failed/{rank}") for rank in ranks}
 
-    def _silence(self, store: Any, beats: dict[int, tuple[bytes, float]]) -> str | None:
+    def _silence(self, heard: Meeting, beats: dict[int, tuple[str, float]]) -> str | None:
         now = time.monotonic()
         for rank in range(1, self.place.world):
             key = f"alive/{rank}"
-            beat = store.get(f"{self._prefix}{key}") if self._has(key, store) else b""
-            if rank not in beats or beats[rank][0] != beat or self._has(f"done/{rank}", store):
+            beat = heard.get(key) if heard.has(key) else ""
+            if rank not in beats or beats[rank][0] != beat or heard.has(f"done/{rank}"):
                 beats[rank] = (beat, now)
-            elif beat and now - beats[rank][1] > SILENCE:
-                return f"rank {rank} of {self.place.world} has given no sign of life for {SILENCE:.0f} s"
+            elif beat and now - beats[rank][1] > meeting.SILENCE:
+                return (
+                    f"rank {rank} of {self.place.world} has given no sign of life for {meeting.SILENCE:.0f} s"
+                )
         return None
 
     def _break_off(self, reason: str) -> None:
@@ -303,7 +295,8 @@ class Team:
         """Keep the store until the followers have heard that this is the end."""
         deadline = time.monotonic() + _GOODBYE
         while time.monotonic() < deadline and not all(
-            self._has(f"left/{rank}") or self._has(f"failed/{rank}") for rank in range(1, self.place.world)
+            self._meeting.has(f"left/{rank}") or self._meeting.has(f"failed/{rank}")
+            for rank in range(1, self.place.world)
         ):
             time.sleep(0.05)
 
@@ -331,17 +324,17 @@ class Team:
         Where the leader gives up before it has decided, this process ends with it. Raises RunError where none is found.
         """
         self._handlers = leave_signals_to_the_leader()
-        deadline = time.monotonic() + MEETING
-        while not self._has("order"):
-            if self._has("end"):  # its own message says why
-                self._end_with_the_leader(self._store)
+        deadline = time.monotonic() + meeting.MEETING
+        while not self._meeting.has("order"):
+            if self._meeting.has("end"):  # its own message says why
+                self._end_with_the_leader(self._meeting)
             if time.monotonic() > deadline:
                 raise RunError(
-                    f"rank {self.place.rank} has waited {MEETING:.0f} s at {self.place.address}:{self._port} for the "
-                    "word of rank 0: is it running the same command?"
+                    f"rank {self.place.rank} has waited {meeting.MEETING:.0f} s at "
+                    f"{self.place.address}:{self._meeting.port} for the word of rank 0: is it running the same command?"
                 )
             time.sleep(0.05)
-        return json.loads(self._store.get(f"{self._prefix}order"))
+        return json.loads(self._meeting.get("order"))
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:
@@ -349,77 +342,29 @@ class Team:
         try:
             yield
         except KeyboardInterrupt:  # agreed with the leader: no signal ends a follower
-            self._set(f"done/{self.place.rank}", "")
+            self._meeting.set(f"done/{self.place.rank}")
             raise
         except BaseException as error:
             why = _lost_words() if _is_lost(error) else f"failed: {_in_words(error)}"
             with contextlib.suppress(Exception):
-                self._set(f"failed/{self.place.rank}", why)
-                self._set("failures", "")
+                self._meeting.set(f"failed/{self.place.rank}", why)
+                self._meeting.set("failures")
             raise
-        self._set(f"done/{self.place.rank}", "")
+        self._meeting.set(f"done/{self.place.rank}")
 
     def _watch_leader(self) -> None:
         with contextlib.suppress(Exception):
-            store, beat = self._client(), f"{self._prefix}alive/{self.place.rank}"
+            heard = self._meeting.for_another_thread()
             while not self._left.wait(_BEAT):
-                store.add(beat, 1)
-                if self._has("end", store) and self._has("order", store):
-                    self._end_with_the_leader(store)
+                heard.count(f"alive/{self.place.rank}")
+                if heard.has("end") and heard.has("order"):
+                    self._end_with_the_leader(heard)
         if not self._left.is_set():
             os._exit(_FAILED)
 
-    def _end_with_the_leader(self, store: Any) -> None:
-        self._set(f"left/{self.place.rank}", "", store)
-        os._exit(int(store.get(f"{self._prefix}end")))
-
-    # -- the store -----------------------------------------------------------------------------------------------
-
-    @property
-    def _prefix(self) -> str:
-        return f"lengthwise/{self.place.token}/{self._number}/"
-
-    def _open_store(self) -> None:
-        if (kept := _KEPT.get((self.place.address, self._port))) is not None:
-            self._store = kept
-            return
-        keeps = self.place.leads and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != str(True)
-        try:
-            self._store = dist.TCPStore(
-                self.place.address,
-                self._port,
-                is_master=keeps,
-                wait_for_workers=False,
-                timeout=timedelta(seconds=MEETING),
-            )
-        except Exception as error:
-            where = f"{self.place.address}:{self._port}"
-            problem = (
-                f"cannot open a port for its followers at {where}"
-                if keeps
-                else f"does not reach rank 0 at {where} within {MEETING:.0f} s"
-            )
-            raise RunError(
-                f"rank {self.place.rank} {problem} ({str(error).splitlines()[0]}). MASTER_ADDR and MASTER_PORT "
-                "name another place"
-            ) from error
-        self._port = self._store.port
-        if keeps and self.place.outside:
-            _KEPT[self.place.address, self._port] = self._store
-
-    def _client(self) -> Any:
-        """A connection for another thread: one that waits keeps its own to itself."""
-        return dist.TCPStore(
-            self.place.address, self._port, is_master=False, timeout=timedelta(seconds=SILENCE)
-        )
-
-    def _set(self, key: str, value: str, store: Any = None) -> None:
-        store = self._store if store is None else store
-        if store is not None:
-            store.set(f"{self._prefix}{key}", value)
-
-    def _has(self, key: str, store: Any = None) -> bool:
-        return (self._store if store is None else store).check([f"{self._prefix}{key}"])
+    def _end_with_the_leader(self, heard: Meeting) -> None:
+        heard.set(f"left/{self.place.rank}")
+        os._exit(int(heard.get("end")))
 
     def _watch(self, body: Callable[[], None]) -> None:
         self._watcher = threading.Thread(target=body, daemon=True, name="lengthwise-ranks")
