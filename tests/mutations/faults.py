@@ -1749,13 +1749,6 @@ SWEEPS = [
         f"{LOCAL}::test_a_job_that_cannot_be_started_fails_alone[cold]",
     ),
     Fault(
-        "temporary folders of the warm server outlive it",
-        "warm.py",
-        "    tempfile.tempdir = sys.argv[1]\n",
-        "",
-        "tests/cli/test_offline.py::test_nothing_is_left_behind",
-    ),
-    Fault(
         "a sweep under nohup ends with its terminal",
         "sweeps/signals.py",
         "is not signal.SIG_IGN]",
