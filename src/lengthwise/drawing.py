@@ -161,12 +161,13 @@ def _positions(config: dict[str, Any], task: Task, layout: Layout, model: Transf
 
 
 def _vectors(axis: Any, values: np.ndarray) -> None:
-    axis.imshow(values, aspect="auto", cmap="RdBu", vmin=-np.abs(values).max(), vmax=np.abs(values).max())
+    largest = np.abs(values).max()
+    _image(axis, values, aspect="auto", cmap="RdBu", vmin=-largest, vmax=largest)
     axis.set(title="vectors", xlabel="column", ylabel="position")
 
 
 def _similarity(axis: Any, values: np.ndarray) -> None:
-    axis.imshow(values, cmap="RdBu", vmin=-1, vmax=1)
+    _image(axis, values, cmap="RdBu", vmin=-1, vmax=1)
     axis.set(title="cosine of two vectors", xlabel="position", ylabel="position")
 
 
@@ -181,8 +182,12 @@ def _scores(axis: Any, values: np.ndarray) -> None:
 
 
 def _map(axis: Any, values: np.ndarray) -> None:
-    axis.imshow(values, cmap="viridis")
+    _image(axis, values, cmap="viridis")
     axis.set(title="scores of head 1", xlabel="key", ylabel="query")
+
+
+def _image(axis: Any, values: np.ndarray, **how: Any) -> None:
+    axis.figure.colorbar(axis.imshow(values, **how), ax=axis, shrink=0.7)
 
 
 _PANELS = {"vectors": _vectors, "similarity": _similarity, "scores": _scores, "map": _map}

@@ -24,12 +24,9 @@ from lengthwise import lifeline
 from lengthwise.process import adopt
 from lengthwise.tracking import preload
 
-_PRELOAD = (
-    "lengthwise.work",
-    "lengthwise.pipeline",
-    "lengthwise.inspection",
-    "torch.utils.serialization.config",
-)
+_PRELOAD = ("lengthwise.work", "lengthwise.pipeline", "lengthwise.inspection")
+_LAZY = "torch.utils.serialization.config"
+"""What torch imports only when it saves; not every version has it."""
 
 
 def main() -> int:
@@ -42,6 +39,8 @@ def main() -> int:
     tempfile.tempdir = sys.argv[1]
     for name in _PRELOAD:
         importlib.import_module(name)
+    with contextlib.suppress(ImportError):
+        importlib.import_module(_LAZY)
     preload()
     tempfile.tempdir = None
     gc.collect()
