@@ -36,7 +36,7 @@ The runs in W&B's viewer:  {wandb} leet {outputs}/wandb
 
 Three things to try next:
   {train} pe=learned norm=pre
-  {train} -m pe=sinusoidal,learned norm=pre,post model.heads=1,4 trainer.max_steps=50
+  {train} -m pe=sinusoidal,learned norm=pre,post model.heads=1,4
   {evaluate} run={run} evaluation.lengths=[200,400]
 """
 
@@ -71,7 +71,7 @@ def _many(options: Any, warm_start: WarmStart) -> int | None:
 
 
 def _import_wandb(sweep: Any, config: dict[str, Any]) -> None:
-    """For the report at the end, now that the warm server is at its own imports."""
+    """For the report at the end, beside the warm server's own imports."""
     if config["wandb"]["mode"] != "disabled" and not sweep.options["dry_run"]:
         preload()
 
@@ -220,14 +220,14 @@ def demo(arguments: list[str]) -> int:
             studies.append((options.study, [entry.cell.name for entry in sweep.entries]))
         _import_wandb(sweeps[0], sweeps[0].entries[0].cell.config)
         code = run_sweeps(sweeps, launcher_of(sweeps[0], options, warm_start), one_line)
-    for sweep, (study, _) in zip(sweeps, studies, strict=True):
-        _show_in_wandb(sweep, sweep.entries[0].cell.config, study)
-    outputs = str(sweeps[0].outputs)
-    print()
-    print_summary(outputs, studies=studies)
-    page = build_report(outputs, studies=studies, title="Lengthwise demo")
-    print(_demo_end(page, outputs, sweeps[0].entries[-1].cell.name))
-    return code
+        for sweep, (study, _) in zip(sweeps, studies, strict=True):
+            _show_in_wandb(sweep, sweep.entries[0].cell.config, study)
+        outputs = str(sweeps[0].outputs)
+        print()
+        print_summary(outputs, studies=studies)
+        page = build_report(outputs, studies=studies, title="Lengthwise demo")
+        print(_demo_end(page, outputs, sweeps[0].entries[-1].cell.name))
+        return code
 
 
 def _demo_end(page: Path, outputs: str, run: str) -> str:

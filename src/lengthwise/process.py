@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import sysconfig
 import threading
@@ -43,3 +44,16 @@ def hear_interrupts() -> None:
         and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Without taking its exit code, so that its number still is its own.
+
+    `Popen.poll` takes a lock, and a KeyboardInterrupt at the wrong moment leaves it locked: all that ask later wait for
+    ever.
+    """
+    if process.returncode is not None:
+        return True
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13, Windows
+        return process.poll() is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -93,6 +93,7 @@ class Sweep:
     gpus_per_job: float | None = field(default=MISSING, metadata={"above": 0})
     on_fail: str = _one_of("continue", "stop")
     on_illegal: str = _one_of("stop", "skip")
+    on_other_steps: str = _one_of("stop", "keep")
     time_limit: float | None = field(default=MISSING, metadata={"above": 0})
     start: str = _one_of("auto", "warm", "cold")
     dry_run: bool = MISSING

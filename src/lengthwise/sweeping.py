@@ -121,7 +121,7 @@ def _refuse_unanswerable(options: Any, study: Mapping[str, Any], configs: Sequen
 def _split(axes: Mapping[str, list[str] | None], keys: set[str]) -> tuple[dict[str, list[str]], list[str]]:
     """What the command line gives for axes (those with values, and those of `keys`), and the overrides that all share.
 
-    Raises ConfigError for a key that is an axis and is given once more.
+    Raises ConfigError for a key that is an axis and is given once more, or a value that is given twice.
     """
     named = Counter(_key(text) for text in axes)
     given: dict[str, list[str]] = {}
@@ -132,6 +132,9 @@ def _split(axes: Mapping[str, list[str] | None], keys: set[str]) -> tuple[dict[s
                     f"{text}: {_key(text)} is given more than once; name all its values together"
                 )
             given[_key(text)] = [text] if values is None else values
+            for value, count in Counter(given[_key(text)]).items():
+                if count > 1:
+                    raise ConfigError(f"{text}: {value.partition('=')[2]} is listed more than once")
     return given, [text for text in axes if _key(text) not in given]
 
 

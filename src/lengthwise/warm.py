@@ -54,10 +54,10 @@ class _Server:
         self.answers = answers
         self.children: dict[int, str] = {}
         # A child that ends wakes `serve`, which may hear of several at once.
-        self.woken, wake = os.pipe()
-        for end in (self.woken, wake):
+        self.woken, self.wake = os.pipe()
+        for end in (self.woken, self.wake):
             os.set_blocking(end, False)
-        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self.wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def answer(self, **content: Any) -> None:
@@ -84,12 +84,15 @@ class _Server:
 
         ``{"id", "do": "job" | "inspect", "file", "log", "environment", "cwd", "path"}``.
         """
+        # The launcher may interrupt a job as soon as it knows its number: what comes before it can hear is kept for it.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         with warnings.catch_warnings():
             # Of threads at a fork: there are the lifeline's, and libraries' idle ones.
             warnings.simplefilter("ignore")
             child = os.fork()
         if child == 0:
-            _become(request, self.answers)
+            _become(request, [self.answers.fileno(), self.woken, self.wake])
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         self.children[child] = request["id"]
         self.answer(started=request["id"], pid=child)
 
@@ -106,14 +109,15 @@ class _Server:
                 self.answer(ended=name, code=os.waitstatus_to_exitcode(status))
 
 
-def _become(request: dict[str, Any], answers: Any) -> None:
-    """Be the process of one job; does not return."""
+def _become(request: dict[str, Any], inherited: list[int]) -> None:
+    """Be the process of one job, without what is the server's own; does not return."""
     code = 1
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
-        os.close(answers.fileno())
+        for handle in inherited:
+            os.close(handle)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666), 1)
         os.dup2(1, 2)
@@ -123,6 +127,7 @@ def _become(request: dict[str, Any], answers: Any) -> None:
         os.chdir(request["cwd"])
         adopt(request["path"])
         lifeline.watch()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         code = _duties()[request["do"]](request["file"])
     except BaseException:
         import traceback

@@ -147,6 +147,7 @@ def test_a_text_in_a_grid_stays_that_text(text: str) -> None:
     [
         (["-m", "seed=0,1", "seed=2,3"], "seed is given more than once"),
         (["-m", "seed=0,1", "seed=5"], "seed is given more than once"),
+        (["-m", "pe=none,rotary,none"], "none is listed more than once"),
         (["study=length_generalization,equivariance"], "one study at a time"),
         (["-m", "seed=0,1", "hydra.sweep.dir=elsewhere"], "not used here"),
         (["-m", "wandb=offline,disabled"], "run.label of its own"),

@@ -1812,6 +1812,20 @@ SWEEPS = [
         f"{SWEEP}::test_again_only_what_is_missing_runs",
     ),
     Fault(
+        "runs of another number of steps stand among those asked for",
+        "sweeps/preflight.py",
+        "        if len(found) > 1:",
+        "        if False:",
+        f"{SWEEP}::test_runs_of_another_number_of_steps_are_not_mixed_with_those_asked_for",
+    ),
+    Fault(
+        "a job that is forked while all are stopped is killed without having heard of it",
+        "sweeps/local.py",
+        "if not running.signalled and running.pid is not None:",
+        "if not running.signalled and (setattr(running, 'signalled', True) or running.pid is not None):",
+        f"{LOCAL}::test_a_job_that_is_forked_while_all_are_stopped_is_interrupted_too",
+    ),
+    Fault(
         "an exit code of zero is taken for done",
         "sweeps/sweep.py",
         'if done and (ended.code == 0 or (not entry.cell.config["overwrite"] and _is_complete(entry))):',

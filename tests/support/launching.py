@@ -21,7 +21,7 @@ NO_WARM_START: Any = None
 class InThisProcess:
     """A launcher that runs one job at a time, at once, and enters it in `started`."""
 
-    warm_start = NO_WARM_START
+    warm_start, warm = NO_WARM_START, False
 
     def __init__(self, started: list[Job]) -> None:
         self.started = started

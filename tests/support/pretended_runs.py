@@ -34,7 +34,7 @@ class Pretending:
     trains.
     """
 
-    warm_start = NO_WARM_START
+    warm_start, warm = NO_WARM_START, False
 
     def __init__(self, room: int = 1, goes_wrong: Callable[[Job], str | None] = lambda job: None) -> None:
         self.room, self.goes_wrong = room, goes_wrong

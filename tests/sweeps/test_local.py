@@ -16,6 +16,7 @@ import pytest
 from lengthwise import process, usage
 from lengthwise.errors import RunError
 from lengthwise.lifeline import LIFELINES, ORPHANED
+from lengthwise.process import has_ended
 from lengthwise.runs.ending import Terminated
 from lengthwise.sweeps import warm
 from lengthwise.sweeps.job import Job
@@ -209,6 +210,23 @@ def test_what_is_being_stopped_does_not_start_again(
     servers[0].is_alive = False
     launcher.stop(0.2)
     assert len(servers) == 1 and launcher.slots.free_slots == 2
+
+
+def test_a_job_that_is_forked_while_all_are_stopped_is_interrupted_too(
+    launcher: LocalLauncher, jobs: list[Job], servers: list[Server], sleepers: list[subprocess.Popen[bytes]]
+) -> None:
+    launcher.start(jobs[:1])
+    servers[0].to_say = [{"started": "run0", "pid": sleepers[0].pid}]
+    launcher.stop(0.3)
+    assert sleepers[0].wait(5) == -signal.SIGINT, "killed, it could not say that it was interrupted"
+
+
+def test_whether_a_process_has_ended_is_seen_without_its_lock() -> None:
+    """An interrupt may leave it locked."""
+    process = subprocess.Popen(["true"])
+    with process._waitpid_lock:  # type: ignore[attr-defined]
+        wait_until(lambda: has_ended(process), 5)
+    assert process.wait(5) == 0 and has_ended(process)
 
 
 def test_a_lifeline_whose_file_is_gone_is_replaced(warm_start: WarmStart) -> None:

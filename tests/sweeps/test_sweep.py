@@ -187,6 +187,35 @@ def test_a_study_that_is_wrong_starts_nothing(
     assert not (study / "outputs").exists()
 
 
+def test_runs_of_another_number_of_steps_are_not_mixed_with_those_asked_for(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started = jobs_in_this_process(monkeypatch)
+
+    def sweep(pe: str, steps: int, *more: str) -> Result:
+        return run("train", "-m", f"pe={pe}", *BARE, f"trainer.max_steps={steps}", *more)
+
+    assert sweep("none", 4).code == 0 and len(started) == 1
+    longer, shorter = sweep("none,rotary", 6), sweep("none,rotary", 2)
+    assert (longer.code, shorter.code, len(started)) == (2, 2, 1)
+    assert (
+        "1 of 2 runs would not be comparable with those of 6 steps:\n  pe=none: laid out for 4" in longer.err
+    )
+    assert "with those of 2 steps:\n  pe=none: done with 4" in shorter.err
+    assert sweep("none,rotary", 2, "run.label=short").code == 0 and len(started) == 3
+    assert sweep("none,rotary", 6, "sweep.on_other_steps=keep").code == 0 and len(started) == 5
+
+
+def test_control_runs_that_are_alike_may_all_be_extended_or_have_more(
+    run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = jobs_in_this_process(monkeypatch)
+    for steps, jobs in ((4, 2), (6, 4), (2, 4)):
+        result = run("train", "-m", "pe=none,rotary", *BARE, f"trainer.max_steps={steps}")
+        assert result.code == 0 and len(started) == jobs
+    assert "2 done already" in result.out
+
+
 def test_what_cannot_be_is_left_out_if_asked(
     run: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -35,6 +35,9 @@ class Launcher(Protocol):
     warm_start: WarmStart
     """Whoever started it ends it."""
 
+    warm: bool
+    """Whether jobs are forked from its server."""
+
     def refuse(self, jobs: Sequence[Job]) -> None:
         """Raises ConfigError where a job can never run here."""
 

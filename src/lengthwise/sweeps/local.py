@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lengthwise.errors import RunError
+from lengthwise.process import has_ended
 from lengthwise.runs.atomic import explain
 from lengthwise.sweeps.job import Job, clean_environment
 from lengthwise.sweeps.launcher import Ended
@@ -46,7 +47,7 @@ class _Running:
 class LocalLauncher:
     """Jobs with one device start warm, forked from a process that has imported everything; others afresh.
 
-    A job is killed with all that it started, when it ends, when its time is up, and when this process is gone.
+    A job is killed with its group of processes, when it ends, when its time is up, and when this process is gone.
 
     options: ``workers``, ``gpus``, ``gpus_per_job``, ``time_limit``, ``start`` (auto: warm where that is safe).
     Raises ConfigError for GPUs that are not there.
@@ -94,7 +95,7 @@ class LocalLauncher:
             if not alive:
                 self._server_died(server)
         for name, running in list(self._running.items()):
-            if running.process is not None and _has_ended(running.process):
+            if running.process is not None and has_ended(running.process):
                 _kill_group(running.process.pid)  # ranks that outlived the first
                 ended.append(self._end(name, running.process.wait()))
         self._enforce_time_limit()
@@ -111,17 +112,14 @@ class LocalLauncher:
     def stop(self, grace: float = GRACE) -> None:
         self._stopping = True
         deadline = time.monotonic() + grace
-        for running in self._running.values():
-            _signal(running.pid, signal.SIGINT)
-            running.signalled = True
         with contextlib.suppress(KeyboardInterrupt):  # once more means at once
             while self._running and time.monotonic() < deadline:
-                self.poll()
-                for running in self._running.values():  # one that had not yet been forked
-                    if not running.signalled and running.pid is not None:
+                for running in self._running.values():
+                    if not running.signalled and running.pid is not None:  # else it is still to be forked
                         _signal(running.pid, signal.SIGINT)
                         running.signalled = True
                 self.wait()
+                self.poll()
         for running in self._running.values():
             _kill_group(running.pid)
         while self._running and time.monotonic() < deadline + grace:
@@ -131,6 +129,7 @@ class LocalLauncher:
     def close(self) -> None:
         for running in self._running.values():
             _kill_group(running.pid)
+        self.warm_start.end_server()
 
     # -- one job -----------------------------------------------------------------------------------------------
 
@@ -203,11 +202,6 @@ class LocalLauncher:
                 self._start(
                     _Running(running.job, running.share, again=running.again or running.pid is not None)
                 )
-
-
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Without taking its exit code, so that its number still is its own."""
-    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _in_words(error: OSError | RunError) -> str:

@@ -50,7 +50,7 @@ class RayLauncher:
         num_cpus: int | None = None,
         num_gpus: int | None = None,
     ) -> None:
-        self.options, self.warm_start = options, warm_start
+        self.options, self.warm_start, self.warm = options, warm_start, False
         if options.get("gpus") is not None:
             raise ConfigError(
                 f"sweep.gpus={options['gpus']}: Ray chooses the GPUs; hydra.launcher.num_gpus says how many a cluster "

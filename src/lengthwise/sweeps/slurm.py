@@ -101,7 +101,7 @@ class SlurmLauncher:
         poll_seconds: float = 5.0,
     ) -> None:
         _refuse_missing()
-        self.warm_start = warm_start
+        self.warm_start, self.warm = warm_start, False
         self.time_limit: float | None = options["time_limit"]
         self.folder = folder.resolve() / "slurm"
         self.partition = partition or os.environ.get("SBATCH_PARTITION")

@@ -20,7 +20,7 @@ from lengthwise.sweeps.estimate import Pace
 from lengthwise.sweeps.job import Job, describe_exit
 from lengthwise.sweeps.launcher import Ended, Launcher
 from lengthwise.sweeps.local import GRACE
-from lengthwise.sweeps.preflight import plan, refuse_illegal
+from lengthwise.sweeps.preflight import plan, refuse_illegal, refuse_mixture
 from lengthwise.sweeps.record import DONE, FAILED, INTERRUPTED, RUNNING, WAITING, Entry, Record, sweep_name
 from lengthwise.sweeps.signals import ending_signals
 
@@ -117,6 +117,8 @@ def prepare(sweeps: Sequence[Sweep], launcher: Launcher) -> None:
     for sweep in sweeps:
         for entry in sweep.entries:
             plan(entry)
+        if sweep.options["on_other_steps"] == "stop":
+            refuse_mixture(sweep.entries)
     open_entries = [entry for sweep in sweeps for entry in sweep.entries if entry.state != DONE]
     skip = all(sweep.options["on_illegal"] == "skip" for sweep in sweeps)
     illegal = preflight.inspect(open_entries, launcher) if open_entries else []

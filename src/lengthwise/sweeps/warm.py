@@ -16,8 +16,11 @@ from typing import Any
 
 from lengthwise.errors import RunError
 from lengthwise.lifeline import Lifeline
-from lengthwise.process import import_path
+from lengthwise.process import has_ended, import_path
 from lengthwise.sweeps.job import clean_environment, describe_exit
+
+_PATIENCE = 5.0
+"""Seconds until a server that was killed is left to the system."""
 
 
 class WarmServer:
@@ -45,7 +48,7 @@ class WarmServer:
     @property
     def is_alive(self) -> bool:
         """Whether it can still be asked."""
-        return self._process.poll() is None
+        return not has_ended(self._process)
 
     def ask(self, name: str, do: str, file: Path, log: Path, environment: Mapping[str, str]) -> None:
         """Have it fork a process: `do` "job" or "inspect" with `file`; answers will call it `name`.
@@ -92,12 +95,13 @@ class WarmServer:
         with contextlib.suppress(OSError):
             lines = self.log.read_text(errors="replace").strip().splitlines()
             last = f": {lines[-1]}" if lines else ""
-        return RunError(f"the process that starts jobs {describe_exit(code)}{last}")
+        return RunError(f"the process that starts jobs is gone ({describe_exit(code)}){last}")
 
     def close(self) -> None:
         """End it, at once: it holds nothing, and where it still imports it hears nothing."""
         self._process.kill()
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_PATIENCE)
         for stream in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
                 if stream is not None:

@@ -15,9 +15,10 @@ _USED = ("wandb", "wandb.sdk.launch.inputs.internal", "pandas", "requests")
 
 
 def preload() -> None:
-    """Import what takes a run a second or two, while there is nothing else to do."""
+    """Import what takes a run a second or two, while there is nothing else to do. What cannot be imported is missed
+    by the run that needs it."""
     for name in _USED:
-        with suppress(ImportError):
+        with suppress(Exception):
             importlib.import_module(name)
 
 
