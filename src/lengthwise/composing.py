@@ -48,6 +48,8 @@ def compose(
     configuration notes where its components lie (``run.components``) and can be trained after that too.
     Raises ConfigError as the command line would; the folder is then not kept.
     """
+    if isinstance(overrides, str):
+        raise ConfigError(f"compose({overrides!r}): give a list of overrides, [{overrides!r}]")
     with outside.kept_if_right():
         if config_dir is not None:
             outside.use(config_dir, stays=False)

@@ -267,6 +267,10 @@ def hint(path: str, candidates: Sequence[str] | None = None) -> str:
     same_leaf = [key for key in candidates if key.rpartition(".")[2] == leaf]
     found = difflib.get_close_matches(path, same_leaf, n=1, cutoff=0.0)
     found = found or difflib.get_close_matches(path, candidates, n=1, cutoff=0.6)
+    if not found and len(path) < 4:  # two letters in the wrong order are half of ``pe``
+        found = difflib.get_close_matches(
+            path, [key for key in candidates if "." not in key], n=1, cutoff=0.5
+        )
     return f" Did you mean {found[0]}?" if found else ""
 
 
@@ -298,7 +302,9 @@ def explain(error: Exception) -> str:
     if "Ambiguous value for argument" in text:
         key, _, value = text.split("'")[1].partition("=")
         return f"{key}={value}: several values are a sweep, with -m; one list is written {key}=[{value}]"
-    if found := re.search(r"Could not append to config", text):
+    if found := re.search(r"Could not append to config. An item is already at '([^']+)'", text):
+        return f"+{found[1]}: there is such a key; leave out the +"
+    if "Could not append to config" in text:
         return first_line(error)
     if isinstance(error, OmegaConfBaseException):
         key = getattr(error, "full_key", None)

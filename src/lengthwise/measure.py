@@ -34,6 +34,12 @@ from lengthwise.training.hardware import device_of
 
 Row = dict[str, Any]
 
+_LONG = 1000
+"""The longest test that begins without a word."""
+
+_SILENCE = 10.0
+"""Seconds of testing until it is told how far it is."""
+
 
 def measure(
     folder: RunFolder,
@@ -102,7 +108,14 @@ def _tested(
         "train_lengths": config["data"]["lengths"],
         "max_tokens_per_batch": config["evaluation"]["batch_tokens"],
     }
-    rows = evaluate_lengths(model, task, layout, lengths, count, **options)
+    rows, told = [], began
+    if lengths and max(lengths) > _LONG:
+        say(f"{label}: {len(lengths)} lengths, up to {max(lengths)}")
+    for number, length in enumerate(lengths, start=1):
+        rows += evaluate_lengths(model, task, layout, [length], count, **options)
+        if number < len(lengths) and time.monotonic() - told > _SILENCE:
+            told = time.monotonic()
+            say(f"{label}: {number} of {len(lengths)} lengths in {told - began:.0f} s")
     rows += evaluate_bins(model, task, layout, bins, count, **options)
     say(f"{label}: {what_of(rows)} in {time.monotonic() - began:.1f} s")
     return [{**row, "asked": count} for row in rows]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from lengthwise import measure
 from support.commandline import QUICK
 
 
@@ -30,6 +31,16 @@ def test_other_lengths_are_added(run, trained: Path) -> None:
     assert {row["checkpoint"] for row in after if row["length"] == "25"} == {"last", "best"}
     again = run("evaluate", f"run={trained}", "evaluation.lengths=[6,25]")
     assert "0 lengths added" in again.out
+
+
+def test_a_test_that_may_take_long_says_so_and_how_far_it_is(
+    run, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "_LONG", 20)
+    assert ", up to" not in run("evaluate", f"run={trained}", "evaluation.lengths=[7]").out
+    monkeypatch.setattr(measure, "_SILENCE", 0.0)
+    said = run("evaluate", f"run={trained}", "evaluation.lengths=[8,25]").out
+    assert "testing last: 2 lengths, up to 25" in said and "testing last: 1 of 2 lengths in 0 s" in said
 
 
 def test_a_run_is_found_by_the_beginning_of_its_hash(run, trained: Path) -> None:

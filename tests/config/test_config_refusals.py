@@ -11,6 +11,8 @@ from lengthwise.errors import ConfigError
     ("override", "says"),
     [
         ("pe=lerned", ["pe=lerned", "rotary", "Did you mean learned?"]),
+        ("ep=learned", ["ep", "Did you mean pe?"]),
+        ("+pe.base=100", ["+pe.base", "leave out the +"]),
         ("+modle.width=8", ["modle.width=8", "Did you mean model.width?"]),
         ("++model.wdth=8", ["model.wdth=8", "Did you mean model.width?"]),
         ("data.lenghts=[1,2]", ["data.lenghts", "Did you mean data.lengths?"]),
@@ -47,6 +49,11 @@ def test_one_clear_message(override: str, says: list[str]) -> None:
         assert part in str(caught.value)
     assert "Traceback" not in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_text_is_no_list_of_overrides() -> None:
+    with pytest.raises(ConfigError, match=r"give a list of overrides, \['pe=alibi'\]"):
+        compose("pe=alibi")
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,8 @@ def test_different_variants_under_different_conditions_are_noted(tmp_path):
     write_run(tmp_path, "rotary", 0)
     write_run(tmp_path, "t5", 0, trainer__max_steps=600)
     collection = collect(tmp_path)
-    assert labels(collection) == {"rotary": 1, "t5": 1}  # labels need no addition: the encodings differ
+    # Side by side they would be taken for trained alike.
+    assert labels(collection) == {"rotary, 300 steps": 1, "t5, 600 steps": 1}
     assert "steps (300, 600)" in collection.notes[0]
 
 

@@ -161,13 +161,13 @@ def _group(runs: list[Run], notes: list[str], named: Sequence[str]) -> tuple[lis
         labels = labels_of({key[1]: found[0].config for key, found in inside.items()}, named)
         apart = _differences([dict(key[2]) for key in inside])
         split = [key for key in inside if sum(key[1] == other[1] for other in inside) > 1]
+        trained_otherwise = [name for name in apart if name in _TRAINING]
         for key, found in inside.items():
-            label = labels[key[1]]
-            if key in split:
-                same_variant = _differences([dict(other[2]) for other in inside if other[1] == key[1]])
-                label += "".join(
-                    f", {_worded(name, dict(key[2]).get(name, UNKNOWN))}" for name in same_variant
-                )
+            same_variant = _differences([dict(other[2]) for other in inside if other[1] == key[1]])
+            told = dict.fromkeys([*trained_otherwise, *(same_variant if key in split else [])])
+            label = labels[key[1]] + "".join(
+                f", {_worded(name, dict(key[2]).get(name, UNKNOWN))}" for name in told
+            )
             seeds = tuple(sorted(((run.seed, run.name) for run in found), key=str))
             groups.append(
                 Group(
@@ -201,6 +201,9 @@ def _declared(runs: list[Run]) -> frozenset[tuple[str, bool]]:
     ]
     return frozenset(set.intersection(*said))
 
+
+_TRAINING = ("steps", "schedule horizon")
+"""Of the context, what makes a training another one: told of every variant where the runs differ in it."""
 
 ENCODING_ORDER = (
     "none", "integer", "unit_interval", "binary", "sinusoidal", "learned", "rotary", "alibi", "t5",

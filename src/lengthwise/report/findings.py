@@ -109,7 +109,8 @@ def _compared(section: Section) -> Finding | None:
     at = estimate(scores_at(section, best, length))
     trained = f"Compared over the trained lengths {format_lengths(section.compared_lengths)}"
     about = trained if length is None else f"Length {length}"
-    said = f"{best.label} has the highest mean, {percent(mean)}{bracket(at.low, at.high)}."
+    which = "the highest mean," if len(ranked) > 1 else "a mean of"
+    said = f"{best.label} has {which} {percent(mean)}{bracket(at.low, at.high)}."
     if section.stated:
         return Finding(about, " ".join([said, *(sentence(contrast) for contrast in section.contrasts)]))
     level = [contrast for contrast in section.contrasts if not contrast.resolved]

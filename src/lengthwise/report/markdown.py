@@ -19,7 +19,8 @@ from lengthwise.runs import format_lengths
 
 def markdown(part: Part) -> str:
     """Accuracy against length, or over the trained lengths; contrasts; published figures; equivariance errors."""
-    return "\n".join(line for section in part.sections for line in _section(section))
+    notes = [f"- {escape(note)}" for note in part.collection.notes]
+    return "\n".join([*(line for section in part.sections for line in _section(section)), *notes])
 
 
 def _section(section: Section) -> list[str]:

@@ -97,9 +97,8 @@ class Table:
                     os.truncate(self.path, size)  # a full disk keeps the rows before, whole
                     raise
         except OSError as error:
-            raise RunError(
-                f"cannot write {self.path}: {explain(error)}. The rows before are untouched."
-            ) from error
+            kept = " The rows before are untouched." if self.path.exists() else ""
+            raise RunError(f"cannot write {self.path}: {explain(error)}.{kept}") from error
 
     def cut_back(self, column: str, value: float) -> None:
         """Drop the rows with more than `value` in `column`, all or nothing."""
