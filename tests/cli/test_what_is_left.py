@@ -66,6 +66,27 @@ def test_a_damaged_file_is_named(run, finished: Path, name: str) -> None:
     assert run("train", *QUICK, "overwrite=true").code == 0
 
 
+def test_a_configuration_that_was_edited_is_believed_by_nobody(run, finished: Path, tmp_path: Path) -> None:
+    file = finished / "config.yaml"
+    before = file.read_text("utf-8")
+    file.write_text(before.replace("\nseed: 0", "\nseed: 7"), "utf-8")
+    assert file.read_text("utf-8") != before
+    for command in (
+        ["evaluate", f"run={finished}"],
+        ["show", f"run={finished}"],
+        ["certify", f"run={finished}"],
+    ):
+        result = run(*command)
+        assert result.code == 2 and "config.yaml was changed after it was written" in result.err
+    assert "was changed after it was written" in run("runs").out
+    assert "not, or only in part, in these figures" in run("report").out
+    assert run("train", *QUICK, "trainer.max_steps=9").code == 2
+    file.write_text(before, "utf-8")
+    assert run("evaluate", f"run={finished}").code == 0
+    file.write_text("\n".join(before.splitlines()[:-1]) + "\n", "utf-8")  # written before there were seals
+    assert run("evaluate", f"run={finished}").code == 0
+
+
 def test_one_damaged_run_does_not_hide_the_others_from_the_report(
     run, finished: Path, tmp_path: Path
 ) -> None:

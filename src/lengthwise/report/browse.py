@@ -133,14 +133,14 @@ def _telling(frame: pd.DataFrame) -> list[str]:
         and "." not in column
         and len({str(value) for value in frame[column] if not missing(value)}) > 1
     ]
-    always = [column for column in ("task", "pe") if column in frame.columns]
+    always = [column for column in (*_ALWAYS, "task", "pe") if column in frame.columns]  # damaged runs have few
     results = [
         f"results.last/{measure}/{part}"
         for measure in SHORT
         for part in ("in_distribution", "extrapolation")
         if f"results.last/{measure}/{part}" in frame.columns
     ]
-    return list(dict.fromkeys([*_ALWAYS, *always, *factors, *results]))
+    return list(dict.fromkeys([*always, *factors, *results]))
 
 
 def _title(column: str) -> str:

@@ -27,6 +27,7 @@ from lengthwise.runs import (
     variant_hash,
 )
 from lengthwise.runs.provenance import only_tests
+from lengthwise.runs.seal import unsealed
 from lengthwise.runs.tables import LENGTH_KEY
 from lengthwise.runs.tested import TRAINED
 
@@ -252,7 +253,7 @@ def _wrong(name: str, value: Any) -> str:
 def _config(folder: RunFolder) -> tuple[dict[str, Any], str]:
     """The configuration, its slots checked, and the hash of its variant."""
     try:
-        config = completed(parse_config(folder.config_file.read_bytes()))
+        config = completed(parse_config(unsealed(folder.config_file.read_bytes(), folder.config_file)))
         for slot in ("task", "pe", "data", "trainer"):
             if not isinstance(config[slot], dict):
                 raise TypeError(f"{slot} is {config[slot]!r:.40}")

@@ -23,6 +23,7 @@ from lengthwise.runs.ending import ending
 from lengthwise.runs.identity import HASH_LENGTH, completed, run_hash, scientific, source_hash, targets
 from lengthwise.runs.lock import Claim
 from lengthwise.runs.naming import run_name
+from lengthwise.runs.seal import sealed, unsealed
 from lengthwise.runs.status import LOCK, Status, read_status, write_status
 from lengthwise.texts import refuse_changed_text
 
@@ -142,12 +143,12 @@ class RunFolder:
                 f"{self.path} belongs to another run: its config.yaml differs. Move that folder away."
             )
         text = yaml.safe_dump(_plain(config), sort_keys=False, allow_unicode=True, width=120)
-        write_atomic(self.config_file, text.encode("utf-8", "backslashreplace"))
+        write_atomic(self.config_file, sealed(text.encode("utf-8", "backslashreplace")))
 
     def read_config(self) -> dict[str, Any]:
-        """The resolved configuration. Raises RunError if it is missing or damaged."""
+        """The resolved configuration. Raises RunError if it is missing, damaged, or was edited since."""
         try:
-            config = yaml.safe_load(self.config_file.read_bytes())
+            config = yaml.safe_load(unsealed(self.config_file.read_bytes(), self.config_file))
         except FileNotFoundError:
             raise RunError(f"{self.path} has no config.yaml.") from None
         except OSError as error:
