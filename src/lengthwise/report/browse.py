@@ -133,7 +133,9 @@ def _telling(frame: pd.DataFrame) -> list[str]:
         and "." not in column
         and len({str(value) for value in frame[column] if not missing(value)}) > 1
     ]
-    always = [column for column in (*_ALWAYS, "task", "pe") if column in frame.columns]  # damaged runs have few
+    always = [
+        column for column in (*_ALWAYS, "task", "pe") if column in frame.columns
+    ]  # damaged runs have few
     results = [
         f"results.last/{measure}/{part}"
         for measure in SHORT
