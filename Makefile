@@ -23,7 +23,7 @@ setup: ## make or update .venv with everything that Lengthwise needs
 demo: setup ## train the quick studies and build their report page: minutes, no account, no GPU
 	@$(VENV)/lengthwise demo
 
-test: setup ## run the tests (at most 12 minutes on 2 cores)
+test: setup ## run the tests (about 15 minutes on 2 cores)
 	$(PYTEST) -m "not slow" $(ARGS)
 
 test-all: setup ## run the slow tests too
