@@ -11,8 +11,6 @@ from lengthwise.errors import ConfigError
     ("override", "says"),
     [
         ("pe=lerned", ["pe=lerned", "rotary", "Did you mean learned?"]),
-        ("ep=learned", ["ep", "Did you mean pe?"]),
-        ("+pe.base=100", ["+pe.base", "leave out the +"]),
         ("+modle.width=8", ["modle.width=8", "Did you mean model.width?"]),
         ("++model.wdth=8", ["model.wdth=8", "Did you mean model.width?"]),
         ("data.lenghts=[1,2]", ["data.lenghts", "Did you mean data.lengths?"]),
@@ -40,6 +38,8 @@ from lengthwise.errors import ConfigError
         ("evaluation.checkpoints=[[last]]", ["evaluation.checkpoints"]),
         ("outputs=''", ["outputs"]),
         ("seed=0,1", ["seed=0,1", "-m", "seed=[0,1]"]),
+        ("ep=learned", ["ep", "Did you mean pe?"]),
+        ("+pe.base=100", ["+pe.base", "leave out the +"]),
     ],
 )
 def test_one_clear_message(override: str, says: list[str]) -> None:
