@@ -6,8 +6,10 @@ What needs torch is imported where a run starts in this process; a sweep never i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +48,18 @@ def train(arguments: list[str]) -> int:
     if options.cfg or options.info or options.hydra_help or options.shell_completion:
         return _show(arguments, options)
     if may_be_many(options):
-        with ending_signals(), WarmStart() as warm_start:
-            warm_start.server()  # it imports while we compose
+        with _warming_up() as warm_start:
             if (code := _many(options, warm_start)) is not None:
                 return code
     return _single(composer_of(options)(hydra_words(options.overrides)[1]), arguments)
+
+
+@contextlib.contextmanager
+def _warming_up() -> Iterator[WarmStart]:
+    """The warm server imports while what is inside composes; nothing of it is left after that, whatever ends it."""
+    with ending_signals(), contextlib.closing(WarmStart()) as warm_start:
+        warm_start.server()
+        yield warm_start
 
 
 def _many(options: Any, warm_start: WarmStart) -> int | None:
@@ -210,8 +219,7 @@ def demo(arguments: list[str]) -> int:
     from lengthwise.report.one_run import one_line
 
     sweeps, studies = [], []
-    with ending_signals(), WarmStart() as warm_start:
-        warm_start.server()  # it imports while we compose
+    with _warming_up() as warm_start:
         for name in DEMO_STUDIES:
             options = parse([f"study={name}", *arguments])
             sweep = sweep_of(options)

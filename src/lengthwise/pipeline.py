@@ -27,6 +27,7 @@ from lengthwise.nn import Transformer
 from lengthwise.process import adopt
 from lengthwise.runs import RunFolder, Status, describe_start, factors, record_start
 from lengthwise.runs.identity import run_hash
+from lengthwise.runs.status import horizon_of
 from lengthwise.runs.tested import is_complete, is_trained, other_precision, symmetry_length
 from lengthwise.tasks import Layout, Task
 from lengthwise.tracking import options_of, refuse_unreachable
@@ -147,7 +148,7 @@ def look(folder: RunFolder, config: dict[str, Any]) -> Start:
     Raises RunError for a damaged status or checkpoint.
     """
     asked = config["trainer"]["max_steps"]
-    fresh = Start("new", Status.first(config, asked, config["schedule"].get("steps") or asked))
+    fresh = Start("new", Status.first(config, asked, horizon_of(config)))
     if not folder.exists:
         return fresh
     if config["overwrite"]:

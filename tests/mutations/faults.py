@@ -1466,7 +1466,7 @@ RANKS = [
     Fault(
         "a consequence is named as the cause",
         "training/ranks.py",
-        "if item[2] != _lost_words()] or found",
+        "if item[2] != LOST] or found",
         "if item] or found",
         f"{TEAM}::test_the_first_cause_is_named_not_what_follows_from_it",
     ),
@@ -1820,7 +1820,7 @@ SWEEPS = [
     ),
     Fault(
         "runs of another number of steps stand among those asked for",
-        "sweeps/preflight.py",
+        "sweeps/layout.py",
         "        if len(found) > 1:",
         "        if False:",
         f"{SWEEP}::test_runs_of_another_number_of_steps_are_not_mixed_with_those_asked_for",

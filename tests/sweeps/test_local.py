@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -94,7 +95,7 @@ def jobs(tmp_path: Path) -> list[Job]:
 
 @pytest.fixture
 def warm_start() -> Iterator[WarmStart]:
-    with WarmStart() as made:
+    with contextlib.closing(WarmStart()) as made:
         yield made
 
 

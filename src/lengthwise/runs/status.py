@@ -63,6 +63,11 @@ class Status:
         return cls(max_steps=max_steps, horizon=horizon, hash=run_hash(config), variant=variant_hash(config))
 
 
+def horizon_of(config: Mapping[str, Any]) -> int:
+    """For how many steps the schedule of a run is laid out that starts with this configuration."""
+    return config["schedule"].get("steps") or config["trainer"]["max_steps"]
+
+
 def now() -> str:
     """The time, ISO 8601, UTC, whole seconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

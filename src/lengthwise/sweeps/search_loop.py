@@ -21,6 +21,7 @@ from rich.text import Text
 from lengthwise.errors import RunError
 from lengthwise.runs import RunFolder, Status
 from lengthwise.runs.atomic import write_atomic
+from lengthwise.runs.status import horizon_of
 from lengthwise.runs.tested import is_complete
 from lengthwise.sweeps.cells import Cell
 from lengthwise.sweeps.display import Display, say
@@ -346,7 +347,7 @@ def _last_step(proposal: Proposal) -> int:
 def _other_horizon(cell: Cell) -> str | None:
     """Why the run that is there already is no trial of this search: its schedule was laid out for other steps."""
     status = _status(cell)
-    asked = cell.config["schedule"].get("steps") or cell.config["trainer"]["max_steps"]
+    asked = horizon_of(cell.config)
     if cell.config["overwrite"] or status is None or status.horizon in (None, asked):
         return None
     return (

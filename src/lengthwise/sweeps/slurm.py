@@ -26,6 +26,7 @@ from lengthwise.sweeps.job import Job, clean_environment
 from lengthwise.sweeps.launcher import Ended
 from lengthwise.sweeps.slurm_client import Partition, SlurmJob, SlurmSilent
 from lengthwise.sweeps.slurm_notes import NAME, find_earlier, is_same, write_note
+from lengthwise.sweeps.slurm_shape import Shape, cannot_run, fits, names_of
 from lengthwise.sweeps.slurm_task import GRACE, SlurmTask, TaskEnd, read_end
 from lengthwise.sweeps.warm import WarmStart
 
@@ -42,16 +43,6 @@ _STATES = {
     "PREEMPTED": "preempted, and not queued again",
     "TIMEOUT": "killed at Slurm's time limit: hydra.launcher.timeout_min=…",
 }
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a job asks for; `tasks`, `gpus` and memory are per node, `cpus` per task."""
-
-    nodes: int
-    tasks: int
-    gpus: int
-    cpus: int
 
 
 @dataclass
@@ -129,14 +120,14 @@ class SlurmLauncher:
     def refuse(self, jobs: Sequence[Job]) -> None:
         offers = self._offers()
         for shape in {self.shape(job) for job in jobs}:
-            if not any(_fits(shape, offer) for offer in offers):
-                raise ConfigError(_cannot_run(shape, offers))
+            if not any(fits(shape, offer) for offer in offers):
+                raise ConfigError(cannot_run(shape, offers))
         if self.timeout_min is not None:
             longest = max(math.inf if offer.longest is None else offer.longest for offer in offers)
             if self.timeout_min > longest:
                 raise ConfigError(
                     f"hydra.launcher.timeout_min={self.timeout_min}: a job may take at most {longest:g} minutes on "
-                    f"partition {_names(offers)}"
+                    f"partition {names_of(offers)}"
                 )
         minutes = self._minutes()
         if minutes is not None and 60 * (minutes - 1) <= self.warning:  # Slurm may tell a minute too early
@@ -355,24 +346,6 @@ def _refuse_missing() -> None:
             f"hydra/launcher=slurm: {', '.join(missing)} not found; start the sweep where Slurm's commands are, "
             "on a login node"
         )
-
-
-def _fits(shape: Shape, offer: Partition) -> bool:
-    return shape.nodes <= offer.nodes and shape.gpus <= offer.gpus and shape.tasks * shape.cpus <= offer.cpus
-
-
-def _cannot_run(shape: Shape, offers: Sequence[Partition]) -> str:
-    gpus, cpus = max(offer.gpus for offer in offers), max(offer.cpus for offer in offers)
-    nodes = max(offer.nodes for offer in offers)
-    return (
-        f"a job needs {shape.nodes} nodes with {shape.gpus} GPUs and {shape.tasks * shape.cpus} CPUs each "
-        f"(trainer.nodes, trainer.devices={shape.tasks}, hydra.launcher.gpus_per_task and cpus_per_task); partition "
-        f"{_names(offers)} has {nodes} nodes, at most {gpus} GPUs and {cpus} CPUs on one"
-    )
-
-
-def _names(offers: Sequence[Partition]) -> str:
-    return ",".join(offer.name for offer in offers)
 
 
 @contextmanager

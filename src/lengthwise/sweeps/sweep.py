@@ -19,8 +19,9 @@ from lengthwise.sweeps.display import Display, say, show_failures, show_plan
 from lengthwise.sweeps.estimate import Pace
 from lengthwise.sweeps.job import Job, describe_exit
 from lengthwise.sweeps.launcher import Ended, Launcher
+from lengthwise.sweeps.layout import refuse_mixture
 from lengthwise.sweeps.local import GRACE
-from lengthwise.sweeps.preflight import plan, refuse_illegal, refuse_mixture
+from lengthwise.sweeps.preflight import plan, refuse_illegal
 from lengthwise.sweeps.record import DONE, FAILED, INTERRUPTED, RUNNING, WAITING, Entry, Record, sweep_name
 from lengthwise.sweeps.signals import ending_signals
 

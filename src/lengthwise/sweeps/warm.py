@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any
 
 from lengthwise.errors import RunError
@@ -111,7 +110,7 @@ class WarmServer:
 class WarmStart:
     """The warm server of this process, started where there is none, and the lifeline that all it starts hangs on.
 
-    A context manager, or call `close`: then nothing of it is left.
+    After `close` nothing of it is left.
     """
 
     def __init__(self) -> None:
@@ -144,11 +143,3 @@ class WarmStart:
             for lifeline in self._lifelines:
                 last.callback(lifeline.release)
             last.callback(self.end_server)
-
-    def __enter__(self) -> WarmStart:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

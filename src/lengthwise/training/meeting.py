@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 from datetime import timedelta
@@ -61,8 +62,7 @@ class Meeting:
 
     def for_another_thread(self) -> Meeting:
         """The same with a connection of its own: one that waits keeps its connection to itself."""
-        other = Meeting.__new__(Meeting)
-        other.place, other.port, other._prefix = self.place, self.port, self._prefix
+        other = copy.copy(self)
         other._store = dist.TCPStore(
             self.place.address, self.port, is_master=False, timeout=timedelta(seconds=SILENCE)
         )

@@ -16,7 +16,6 @@ import _thread
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -38,6 +37,7 @@ from lengthwise.training import meeting
 from lengthwise.training.hardware import rank_device
 from lengthwise.training.meeting import Meeting
 from lengthwise.training.place import Place
+from lengthwise.training.rank_failures import LOST, exit_in_words, in_words, is_lost
 
 _BEAT = 1.0
 _GOODBYE = 5.0
@@ -48,7 +48,6 @@ _FOLLOW = (
     "import sys; from lengthwise import lifeline; lifeline.watch(); "
     "from lengthwise.pipeline import follow; sys.exit(follow(sys.argv[1]))"
 )
-_LOST = re.compile(r"gloo|nccl|connection (closed|reset|refused)|broken pipe", re.IGNORECASE)
 _FAILED = 2
 
 
@@ -194,7 +193,7 @@ class Team:
         except LengthwiseError:
             raise
         except BaseException as error:
-            lost = isinstance(error, Exception) and _is_lost(error)
+            lost = isinstance(error, Exception) and is_lost(error)
             deadline = time.monotonic() + (3 if lost and not self.alone else 0)
             while self.failure is None and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -241,10 +240,10 @@ class Team:
         time.sleep(0.5)  # the first to be noticed need not be the first that fell
         gone, reported = self._gone(heard), self._reported(heard)
         found = [
-            (code >= 0, rank, _exit_in_words(code)) for rank, code in gone.items() if rank not in reported
+            (code >= 0, rank, exit_in_words(code)) for rank, code in gone.items() if rank not in reported
         ]
         found += [(False, rank, why) for rank, why in reported.items()]
-        own = [item for item in found if item[2] != _lost_words()] or found
+        own = [item for item in found if item[2] != LOST] or found
         if not own:
             return None
         _, rank, why = min(own)
@@ -345,7 +344,7 @@ class Team:
             self._meeting.set(f"done/{self.place.rank}")
             raise
         except BaseException as error:
-            why = _lost_words() if _is_lost(error) else f"failed: {_in_words(error)}"
+            why = LOST if is_lost(error) else f"failed: {in_words(error)}"
             with contextlib.suppress(Exception):
                 self._meeting.set(f"failed/{self.place.rank}", why)
                 self._meeting.set("failures")
@@ -380,29 +379,6 @@ def leave_signals_to_the_leader() -> dict[int, Any]:
         return {}
     names = [name for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)]
     return {number: signal.signal(number, signal.SIG_IGN) for number in (getattr(signal, n) for n in names)}
-
-
-def _is_lost(error: BaseException) -> bool:
-    """Whether it says no more than that another rank is gone."""
-    return isinstance(error, dist.DistError) or (
-        isinstance(error, RuntimeError | OSError) and _LOST.search(str(error)) is not None
-    )
-
-
-def _lost_words() -> str:
-    return "lost the connection to another rank"
-
-
-def _in_words(error: BaseException) -> str:
-    if isinstance(error, LengthwiseError):
-        return str(error)
-    return f"{type(error).__name__}: {error}".removesuffix(": ")[:1000]
-
-
-def _exit_in_words(code: int) -> str:
-    if code < 0:
-        return f"was killed by {signal.Signals(-code).name}"
-    return f"ended with exit code {code} before the run did"
 
 
 def _code(error: BaseException | None) -> int:
