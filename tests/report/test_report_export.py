@@ -52,6 +52,15 @@ def contents(folder):
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
+def test_the_summary_says_where_runs_have_different_steps(tmp_path):
+    write_run(tmp_path / "outputs", "rotary", 0)
+    write_run(tmp_path / "outputs", "t5", 0, trainer__max_steps=600)
+    folder = export_results(tmp_path / "outputs", tmp_path / "results")
+    text = (folder / "summary.md").read_text("utf-8")
+    assert "differ in steps (300, 600)" in text and "| t5, 600 steps |" in text
+    assert "t5, 600 steps" in (folder / "summary.tex").read_text("utf-8")
+
+
 def test_what_is_written(results):
     names = set(contents(results))
     assert {

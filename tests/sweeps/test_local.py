@@ -19,7 +19,8 @@ from lengthwise.errors import RunError
 from lengthwise.lifeline import LIFELINES, ORPHANED
 from lengthwise.process import has_ended
 from lengthwise.runs.ending import Terminated
-from lengthwise.sweeps import warm
+from lengthwise.sweeps import preflight
+from lengthwise.sweeps import warm as warm_module
 from lengthwise.sweeps.job import Job
 from lengthwise.sweeps.launcher import Ended
 from lengthwise.sweeps.local import LocalLauncher
@@ -69,7 +70,7 @@ def servers(monkeypatch: pytest.MonkeyPatch) -> list[Server]:
         made.append(Server(*arguments))
         return made[-1]
 
-    monkeypatch.setattr(warm, "WarmServer", make)
+    monkeypatch.setattr(warm_module, "WarmServer", make)
     return made
 
 
@@ -260,6 +261,20 @@ def test_closing_lets_go_of_everything_whatever_one_part_meets(
     with pytest.raises(ZeroDivisionError):
         made.close()
     assert not scratch.exists() and not lifeline.path.exists()
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_a_server_that_forks_no_jobs_ends_with_the_inspection(
+    warm: bool,
+    launcher: LocalLauncher,
+    warm_start: WarmStart,
+    servers: list[Server],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(preflight, "_ask", lambda *_: warm_start.server() and [])
+    launcher.warm = warm
+    assert preflight.inspect([], launcher) == []
+    assert servers[0].closed is not warm
 
 
 def test_signals_that_are_ignored_stay_so() -> None:
